@@ -1,0 +1,12 @@
+"""Normalisation layers for CuPy and NumPy arrays, written as Numba-CUDA kernels: the public names, nothing else.
+
+A CuPy array runs on its GPU.  A NumPy array runs the very same kernels on the simulator, exact in types.
+"""
+
+from numba_norms import reference
+from numba_norms.launch import SimulatedOnCPU
+from numba_norms.layer_norm import layer_norm
+from numba_norms.moments import Moments, merge_moments, moments
+from numba_norms.rms_norm import rms_norm
+
+__all__ = ["Moments", "SimulatedOnCPU", "layer_norm", "merge_moments", "moments", "reference", "rms_norm"]

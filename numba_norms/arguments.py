@@ -1,0 +1,137 @@
+"""What a caller may hand in: one check per rule, each with a message that says what to do instead.
+
+Rules of this file: a check looks at types, dtypes, shapes and addresses, never at elements, so it costs no transfer
+and never waits for a device.  TypeError: the wrong kind of thing.  ValueError: the right kind, wrong shape or value.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from numba_norms.arrays import FLOATS, compute_dtype, host_of, overlap, overlaps_itself, same_elements
+
+
+def check_array(name: str, array: Any) -> None:
+    """A NumPy or CuPy array of float16, bfloat16, float32 or float64."""
+    host = host_of(array)
+    if host is None:
+        raise TypeError(f"{name} is a {type(array).__name__}; the norms take NumPy arrays and CuPy arrays")
+    _check_unmasked(name, array)
+    if array.dtype not in FLOATS:
+        raise TypeError(
+            f"{name} has dtype {array.dtype}; a norm takes float16, bfloat16, float32 or float64,"
+            f" for example {name}.astype(np.float32)"
+        )
+
+
+def check_parameter(name: str, parameter: Any, x: Any, axes: tuple[int, ...]) -> None:
+    """A weight or bias: None, or an array on the host of ``x`` with the shape of the normalised axes."""
+    if parameter is None:
+        return
+    if isinstance(parameter, (int, tuple)):
+        raise TypeError(
+            f"{name} is {parameter!r}, which looks like a normalized_shape; here `axis` says what is normalised,"
+            f" an int or a tuple of ints (default -1), and {name} is an array or None"
+        )
+    check_array(name, parameter)
+    check_host(name, parameter, x)
+    shape = tuple(x.shape[axis] for axis in axes)
+    if parameter.shape != shape:
+        raise ValueError(
+            f"{name} has shape {parameter.shape}; x of shape {x.shape} normalised over axis {_in_words(axes)}"
+            f" needs {shape}"
+        )
+
+
+def check_host(name: str, array: Any, x: Any) -> None:
+    """``array`` lives where ``x`` lives: TypeError for NumPy with CuPy, ValueError for two devices."""
+    if host_of(array) != host_of(x):
+        raise TypeError(
+            f"x is a {host_of(x)} array and {name} a {host_of(array)} array; move one of them, nothing is copied"
+            " between host and device behind your back"
+        )
+    if host_of(x) == "CuPy" and array.device != x.device:
+        raise ValueError(f"x is on {x.device} and {name} on {array.device}; a kernel runs on one device")
+
+
+def check_axes(axis: Any, x: Any) -> tuple[int, ...]:
+    """The normalised axes, sorted and not negative.  Raises as NumPy does (AxisError is a ValueError)."""
+    try:
+        given = tuple(operator.index(a) for a in axis) if isinstance(axis, tuple) else (operator.index(axis),)
+    except TypeError:
+        raise TypeError(f"axis is {axis!r}; it must be an int or a tuple of ints") from None
+    if not given:
+        raise ValueError("axis is (); name at least one axis to normalise")
+    axes = []
+    for a in given:
+        if not -x.ndim <= a < x.ndim:
+            raise np.exceptions.AxisError(a, x.ndim, "axis of x")
+        axes.append(a % x.ndim)
+    if len(set(axes)) < len(axes):
+        raise ValueError(f"axis {axis!r} names an axis twice")
+    if any(x.shape[a] == 0 for a in axes):
+        raise ValueError(f"x has shape {x.shape}: axis {_in_words(tuple(axes))} is empty, nothing can be averaged")
+    return tuple(sorted(axes))
+
+
+def check_eps(eps: Any, x: Any) -> float:
+    """A number, zero or more and finite, as the statistics of ``x`` round it: 1e300 is no float32."""
+    if not _is_number(eps):
+        raise TypeError(f"eps is {eps!r}; it must be a number")
+    compute = compute_dtype(x.dtype)
+    try:
+        with np.errstate(all="ignore"):  # too large becomes inf, which is refused below
+            value = float(compute.type(float(eps)))
+    except OverflowError:  # without its repr: Python may refuse to print so long an integer
+        raise ValueError("eps is an integer beyond float64; it must be finite and not negative") from None
+    if not (math.isfinite(value) and eps >= 0):
+        raise ValueError(f"eps is {eps!r}; it must be finite in {compute} and not negative")
+    return value
+
+
+def check_out(out: Any, x: Any, **others: Any) -> None:
+    """An array that can take the result: writable, shape and dtype of ``x``, each element at an address of its own.
+
+    It shares memory with no input, except that it may be ``x`` itself (the same elements at the same addresses), since
+    every thread reads what it overwrites.
+    """
+    if host_of(out) is None:
+        raise TypeError(f"out is a {type(out).__name__}; it must be an array like x, or None")
+    _check_unmasked("out", out)
+    check_host("out", out, x)
+    if out.dtype != x.dtype:
+        raise TypeError(f"out has dtype {out.dtype}; the result of x has {x.dtype}")
+    if out.shape != x.shape:
+        raise ValueError(f"out has shape {out.shape}; the result of x has {x.shape}")
+    if isinstance(out, np.ndarray) and not out.flags.writeable:
+        raise ValueError("out is read-only")
+    if overlaps_itself(out):
+        raise ValueError(
+            f"out overlaps itself: strides {out.strides} map several elements of shape {out.shape} to one address"
+        )
+    if overlap(out, x) and not same_elements(out, x):
+        raise ValueError("out overlaps x in part; it may be x itself, or must share no memory with it")
+    for name, other in others.items():
+        if other is not None and overlap(out, other):
+            raise ValueError(f"out shares memory with {name}, which every row still reads")
+
+
+def _check_unmasked(name: str, array: Any) -> None:
+    if isinstance(array, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array, whose mask a norm would ignore; fill it or select first")
+
+
+def _is_number(value: Any) -> bool:
+    """Whether ``value`` is a real number, not merely something that ``float`` takes, as it takes "1e-5" and True."""
+    if isinstance(value, bool) or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
+        return False
+    dtype = getattr(value, "dtype", None)
+    return dtype is None or (value.ndim == 0 and (dtype.kind in "iuf" or dtype in FLOATS))
+
+
+def _in_words(axes: tuple[int, ...]) -> str:
+    return str(axes[0]) if len(axes) == 1 else str(axes)

@@ -1,0 +1,50 @@
+"""Mean and sum of squared deviations of each row, by Welford's stream and Chan's merge."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from numba import cuda, int64
+
+from numba_norms.kernels.reduce import block_moments, warps_of
+
+
+@cache
+def stream_moments(threads: int, compute: Any) -> Any:
+    """Device function ``(x, row) -> count, mean, m2`` of the columns that the calling thread owns."""
+
+    @cuda.jit(device=True)
+    def stream_moments(x, row):
+        count = compute(0)
+        mean = compute(0)
+        m2 = compute(0)
+        for j in range(cuda.threadIdx.x, x.shape[1], threads):
+            value = compute(x[row, j])
+            delta = value - mean  # from the old mean ...
+            count += compute(1)
+            mean += delta / count
+            m2 += delta * (value - mean)  # ... times from the new: Welford's step
+        return count, mean, m2
+
+    return stream_moments
+
+
+@cache
+def moments_kernel(threads: int, compute: Any) -> Any:
+    """The kernel ``(x[rows, D], mean[rows], m2[rows])``; launch it on ``[rows, threads]``."""
+    warps, stream, merge_block = warps_of(threads), stream_moments(threads, compute), block_moments(threads, compute)
+
+    @cuda.jit
+    def moments(x, mean, m2):
+        counts = cuda.shared.array(warps, compute)
+        means = cuda.shared.array(warps, compute)
+        m2s = cuda.shared.array(warps, compute)
+        row = int64(cuda.blockIdx.x)
+        count, centre, squares = stream(x, row)
+        centre, squares = merge_block(count, centre, squares, counts, means, m2s)
+        if cuda.threadIdx.x == 0:
+            mean[row] = centre
+            m2[row] = squares
+
+    return moments

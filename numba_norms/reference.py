@@ -1,0 +1,139 @@
+"""The norms in plain float64 NumPy, written to be read: the oracle of tests and lessons.
+
+Each function widens to float64, then follows its formula line by line.  Nothing here is fast, and nothing rounds to
+the dtype of the input: results are float64.
+
+>>> layer_norm([1, 2, 3, 4], eps=0).round(3)
+array([-1.342, -0.447,  0.447,  1.342])
+>>> rms_norm([1, 2, 3, 4], eps=0).round(3)
+array([0.365, 0.73 , 1.095, 1.461])
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Float64 = NDArray[np.float64]
+Axis = int | tuple[int, ...]
+
+
+class LayerNormSteps(NamedTuple):
+    """What LayerNorm computes, in order.  Statistics keep the normalised axes as 1."""
+
+    mean: Float64
+    centred: Float64
+    """x - mean"""
+    variance: Float64
+    """mean of centred²: divided by D, not by D - 1"""
+    x_hat: Float64
+    """centred / sqrt(variance + eps)"""
+    y: Float64
+    """weight * x_hat + bias"""
+
+
+class RMSNormSteps(NamedTuple):
+    """What RMSNorm computes, in order.  Statistics keep the normalised axes as 1."""
+
+    mean_square: Float64
+    """mean of x²"""
+    rms: Float64
+    """sqrt(mean_square + eps)"""
+    x_hat: Float64
+    """x / rms"""
+    y: Float64
+    """weight * x_hat"""
+
+
+@overload
+def steps(
+    x: ArrayLike, kind: Literal["layer_norm"], weight: ArrayLike | None = ..., bias: ArrayLike | None = ...,
+    *, eps: float = ..., axis: Axis = ...,
+) -> LayerNormSteps: ...  # fmt: skip
+@overload
+def steps(
+    x: ArrayLike, kind: Literal["rms_norm"], weight: ArrayLike | None = ..., bias: None = ...,
+    *, eps: float = ..., axis: Axis = ...,
+) -> RMSNormSteps: ...  # fmt: skip
+def steps(
+    x: ArrayLike,
+    kind: str,
+    weight: ArrayLike | None = None,
+    bias: ArrayLike | None = None,
+    *,
+    eps: float = 0.0,
+    axis: Axis = -1,
+) -> LayerNormSteps | RMSNormSteps:
+    """Every intermediate result of a norm, for a lesson.  ``eps`` is 0, as in a calculation by hand.
+
+    >>> column = np.array([[2.0], [4.0], [4.0], [6.0]])     # [n_embd, n_tokens]: one token
+    >>> found = steps(column, "layer_norm", axis=0)
+    >>> found.mean, found.variance
+    (array([[4.]]), array([[2.]]))
+    >>> found.x_hat.ravel().round(3)
+    array([-1.414,  0.   ,  0.   ,  1.414])
+    >>> steps(column, "rms_norm", axis=0).mean_square
+    array([[18.]])
+
+    Raises ValueError for another ``kind``, and for a bias of RMSNorm, which has none.
+    """
+    wide = widen(x)
+    if kind == "layer_norm":
+        mean = wide.mean(axis=axis, keepdims=True)
+        centred = wide - mean
+        variance = (centred**2).mean(axis=axis, keepdims=True)
+        x_hat = centred / np.sqrt(variance + eps)
+        y = x_hat * along(weight, wide, axis, 1.0) + along(bias, wide, axis, 0.0)
+        return LayerNormSteps(mean, centred, variance, x_hat, y)
+    if kind == "rms_norm":
+        if bias is not None:
+            raise ValueError("RMSNorm has no bias")
+        mean_square = (wide**2).mean(axis=axis, keepdims=True)
+        rms = np.sqrt(mean_square + eps)
+        x_hat = wide / rms
+        return RMSNormSteps(mean_square, rms, x_hat, x_hat * along(weight, wide, axis, 1.0))
+    raise ValueError(f"kind is 'layer_norm' or 'rms_norm', not {kind!r}")
+
+
+def layer_norm(
+    x: ArrayLike,
+    weight: ArrayLike | None = None,
+    bias: ArrayLike | None = None,
+    *,
+    eps: float = 1e-5,
+    axis: Axis = -1,
+) -> Float64:
+    """weight * (x - mean) / sqrt(variance + eps) + bias, in float64."""
+    return steps(x, "layer_norm", weight, bias, eps=eps, axis=axis).y
+
+
+def rms_norm(x: ArrayLike, weight: ArrayLike | None = None, *, eps: float = 1e-6, axis: Axis = -1) -> Float64:
+    """weight * x / sqrt(mean(x²) + eps), in float64."""
+    return steps(x, "rms_norm", weight, eps=eps, axis=axis).y
+
+
+def moments(x: ArrayLike, axis: Axis = -1) -> tuple[int, Float64, Float64]:
+    """Count, mean and M2 (the sum of squared deviations), normalised axes kept as 1."""
+    wide = widen(x)
+    mean = wide.mean(axis=axis, keepdims=True)
+    count = wide.size // max(1, mean.size)
+    return count, mean, ((wide - mean) ** 2).sum(axis=axis, keepdims=True)
+
+
+def widen(x: ArrayLike) -> Float64:
+    """``x`` as float64: exact for every dtype that the norms take."""
+    return np.asarray(x).astype(np.float64)
+
+
+def along(parameter: ArrayLike | None, x: Float64, axis: Axis, absent: float) -> Any:
+    """A weight or bias, given in the shape of the normalised axes, ready to be combined with ``x``.
+
+    >>> along([1.0, 2.0], np.zeros((2, 3)), 0, 1.0).shape      # one weight per row of x
+    (2, 1)
+    """
+    if parameter is None:
+        return absent
+    axes = {a % x.ndim for a in ((axis,) if isinstance(axis, int) else axis)}
+    return widen(parameter).reshape([n if a in axes else 1 for a, n in enumerate(x.shape)])

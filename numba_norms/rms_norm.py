@@ -1,0 +1,89 @@
+"""rms_norm: checks, allocation, the choice of kernel, and its launch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba_norms.arguments import check_array, check_axes, check_eps, check_out, check_parameter
+from numba_norms.arrays import Rows, compute_dtype, empty, numba_type
+from numba_norms.kernels.rms_norm import rms_norm_kernel
+from numba_norms.launch import Launch
+from numba_norms.plan import check_threads, threads_for
+
+
+def rms_norm(
+    x: Any,
+    weight: Any = None,
+    *,
+    eps: float = 1e-6,
+    axis: int | tuple[int, ...] = -1,
+    out: Any = None,
+    return_stats: bool = False,
+) -> Any:
+    """Divide each row by its root mean square: ``weight * x / sqrt(mean(x²) + eps)``.
+
+    Parameters
+    ----------
+    x
+        NumPy or CuPy array of float16, bfloat16, float32 or float64, any shape, any strides.  A CuPy array runs on
+        its GPU, on CuPy's current stream; a NumPy array runs the same kernel on the simulator.
+    weight
+        Array with the shape of the normalised axes, in any of these dtypes; None for no scaling.
+    eps
+        Added to the mean square, inside the root (torch's default differs: the eps of float32).
+    axis
+        The axis or axes that are normalised together; everything else is a row.
+    out
+        Array like ``x`` that takes the result; it may be ``x`` itself.
+    return_stats
+        Return ``(y, rstd)``: ``rstd`` is ``1 / sqrt(mean(x²) + eps)``, float32 (float64 for
+        float64), shaped like ``x`` with normalised axes kept as 1.
+
+    Returns
+    -------
+    y
+        Shape and dtype of ``x``.  Squares, sums and the scaling are float32 (float64 for float64), rounded once.
+        The result repeats bit for bit and does not depend on how many rows there are.  NaN and Inf stay in their row.
+
+    Raises
+    ------
+    TypeError
+        Something is no array, or not of these dtypes; NumPy and CuPy are mixed; a torch-style ``normalized_shape``
+        stands where the weight belongs; ``eps`` is no number; ``out`` has another dtype or a mask.
+    ValueError
+        Shapes or axes do not fit, a normalised axis is empty, ``eps`` is negative or not finite (in float32,
+        but for float64), ``out`` is read-only or overlaps itself, or an input in part.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rms_norm(np.array([[1, 2, 3, 4]], np.float32))
+    array([[0.3651..., 0.7302..., 1.0954..., 1.4605...]], dtype=float32)
+    >>> tokens = np.array([[2.0], [4.0], [4.0], [6.0]], np.float32)     # [n_embd, n_tokens]
+    >>> y, rstd = rms_norm(tokens, axis=0, eps=0, return_stats=True)
+    >>> (1 / rstd**2).round(4)                                          # the mean square
+    array([[18.]], dtype=float32)
+    """
+    check_array("x", x)
+    rows = Rows(x.shape, check_axes(axis, x))
+    check_parameter("weight", weight, x, rows.axes)
+    eps = check_eps(eps, x)
+    if out is None:
+        out = empty(x.shape, x.dtype, x)
+    else:
+        check_out(out, x, weight=weight)
+    rstd = empty((rows.count,), compute_dtype(x.dtype), x)
+    if rows.count:
+        y = rows.matrix(out)
+        launch(rows.matrix(x), rows.vector(weight), y, rstd, eps).run()
+        rows.write_back(y, out)
+    return (out, rstd.reshape(rows.statistics)) if return_stats else out
+
+
+def launch(x: Any, weight: Any, y: Any, rstd: Any, eps: float, threads: int | None = None) -> Launch:
+    """The launch for ``x`` and ``y`` [rows, D], ``weight`` [D] or None and ``rstd`` [rows]."""
+    rows, columns = x.shape
+    threads = threads_for(columns) if threads is None else check_threads(threads)
+    kernel = rms_norm_kernel(threads, numba_type(y.dtype), numba_type(rstd.dtype), weight is not None)
+    args = (x, () if weight is None else weight, y, rstd, rstd.dtype.type(eps))
+    return Launch(kernel, rows, threads, args, ("x", "weight", "y", "rstd", "eps"))

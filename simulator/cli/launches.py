@@ -1,0 +1,116 @@
+"""What is to be launched: a built-in kernel by name, or a kernel in a file.
+
+Rules of this file: it launches nothing.  Built-in kernels come from the entry-point group ``simulator.kernels``; each
+loads a callable ``(shape, dtype, threads)`` whose result has ``.kernel``, ``.grid``, ``.block`` and ``.args``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from simulator.cli import words
+
+GROUP = "simulator.kernels"
+
+
+class CannotRun(Exception):
+    """The command cannot be carried out; the message is one line for the user (exit status 2)."""
+
+
+class NoPicture(CannotRun):
+    """The trace does not hold what the picture shows."""
+
+
+@dataclass(frozen=True)
+class Launchable:
+    """A kernel with everything that its launch needs."""
+
+    kernel: Any
+    grid: Any
+    block: Any
+    args: tuple[Any, ...]
+    dynamic_shared: int = 0
+
+
+def built_in() -> dict[str, EntryPoint]:
+    """The built-in kernels that are installed, by name."""
+    return {entry.name: entry for entry in entry_points(group=GROUP)}
+
+
+def from_name(name: str, shape: str | None, dtype: str, threads: int | None) -> Launchable:
+    """The launch of a built-in kernel.
+
+    Raises
+    ------
+    CannotRun
+        There is no such kernel, or it refuses shape, dtype or threads.
+    """
+    known = built_in()
+    if name not in known:
+        listed = f"installed are {', '.join(sorted(known))}" if known else "none is installed"
+        raise CannotRun(f"no built-in kernel {name!r}: {listed}; for a kernel of your own write FILE.py:KERNEL")
+    if shape is None:
+        raise CannotRun(f"built-in kernel {name} needs --shape, as in --shape 1x4096")
+    extent, kind = words.shape_of(shape), words.dtype_of(dtype)
+    build = known[name].load()
+    try:
+        made = build(extent, kind, threads)
+    except (TypeError, ValueError, OverflowError, MemoryError) as error:
+        raise CannotRun(f"{name}: {error or 'too large for the memory of this machine'}") from error
+    return Launchable(made.kernel, made.grid, made.block, tuple(made.args), getattr(made, "dynamic_shared", 0))
+
+
+def from_file(target: str, launch: str | None, args: Sequence[str], seed: int) -> Launchable:
+    """The launch of ``FILE:KERNEL``.
+
+    Raises
+    ------
+    CannotRun
+        The file or the kernel is not there, or the file fails to import.
+    BadWord
+        The launch or an argument cannot be read.
+    """
+    file, _, name = target.rpartition(":")
+    module = import_file(Path(file))
+    kernel = getattr(module, name, None)
+    if not callable(kernel):
+        kernels = [key for key, value in vars(module).items() if hasattr(value, "py_func")]
+        raise CannotRun(f"{file} has no kernel {name!r}; it has {', '.join(kernels) or 'none'}")
+    if launch is None:
+        raise CannotRun(f"{target} needs --launch GRID,BLOCK, as in --launch 4,256")
+    grid, block, shared = words.launch_of(launch)
+    names = list(inspect.signature(getattr(kernel, "py_func", kernel)).parameters)
+    return Launchable(kernel, grid, block, words.arguments_of(args, names, name, seed), shared)
+
+
+def import_file(path: Path) -> ModuleType:
+    """Import a file as a module, with its folder on the path as for a script."""
+    if not path.is_file():
+        raise CannotRun(f"there is no file {path}")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise CannotRun(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    folder = str(path.parent.resolve())
+    before = sys.modules.get(path.stem)
+    sys.modules[path.stem] = module
+    sys.path.insert(0, folder)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:  # the user's code: anything may come
+        if before is None:
+            del sys.modules[path.stem]
+        else:
+            sys.modules[path.stem] = before
+        raise CannotRun(f"{path} fails to import: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.remove(folder)
+    return module

@@ -1,0 +1,209 @@
+"""Runs Numba's type inference on a kernel and on the device functions it calls.
+
+The half that talks to a compiler is an adapter (``Half``); what both adapters need is here: the table of names, the
+cache and the refusal of recursion.  A function is typed once per argument types and only as long as it lives: a
+kernel that a notebook cell defines anew is another function.
+"""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import math
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from simulator.errors import SimulationError, Unsupported
+from simulator.frontend import kernel_types as kt
+from simulator.frontend import typed_ir as ir
+from simulator.frontend.refusal import first_line, line_with, place_of, reason_of
+from simulator.frontend.translate import Typed, class_names, translate
+from simulator.program import Pos
+
+
+class DoesNotCompile(SimulationError):
+    """Numba refuses the kernel.  ``reason`` is the gist of Numba's text, ``pos`` the line that it names."""
+
+    def __init__(self, reason: str, pos: Pos) -> None:
+        super().__init__(f"{pos}: the kernel does not compile: {reason}")
+        self.reason = reason
+        self.pos = pos
+
+
+class Half(ABC):
+    """What an adapter provides: access to one compiler's type inference."""
+
+    name: str
+    lock: AbstractContextManager[Any]
+    errors: tuple[type[Exception], ...]
+    modules: Mapping[str, Any]
+
+    @abstractmethod
+    def typeof(self, value: Any) -> Any:
+        """The compiler's type of a launch argument."""
+
+    @abstractmethod
+    def scalar(self, code: str) -> Any:
+        """The compiler's type with this dtype code (not bf)."""
+
+    @abstractmethod
+    def infer(self, function: FunctionType, args: tuple[Any, ...], checked: bool) -> tuple[Any, Any, Any, Any]:
+        """IR, types of variables, signatures of calls and result type."""
+
+    @abstractmethod
+    def device_functions(self, front: FrontEnd) -> AbstractContextManager[None]:
+        """While active, calls of device functions are typed by ``front.result_of``."""
+
+
+@dataclass(frozen=True)
+class _Entry:
+    result: Any
+    function: ir.Function
+
+
+class FrontEnd:
+    """Types kernels with one adapter."""
+
+    def __init__(self, half: Half) -> None:
+        self.half = half
+        self.names = _names(half.modules)
+        self._typed: WeakKeyDictionary[FunctionType, dict[Any, _Entry]] = WeakKeyDictionary()
+        self._running: list[tuple[FunctionType, Any]] = []
+        self._seen: list[FunctionType] = []
+        self._refusal: Unsupported | None = None
+
+    def argument_types(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The types that the GPU gets for these launch arguments."""
+        return tuple(self.half.typeof(arg) for arg in args)
+
+    def typed(self, kernel: Any, args: tuple[Any, ...]) -> ir.Function:
+        """The typed kernel.  Raises ``DoesNotCompile`` or ``Unsupported``."""
+        function = python_function(kernel)
+        with self.half.lock, self.half.device_functions(self):
+            self._refusal = None
+            self._running.clear()
+            self._seen = [function]
+            try:
+                return self._entry(kernel, args).function
+            except self.half.errors as error:
+                if self._refusal is not None:
+                    raise self._refusal from None
+                raise self._refused(error, function) from error
+            finally:
+                self._seen = []  # functions die with their last user
+
+    def library(self, function: Callable[..., Any], codes: tuple[str, ...]) -> ir.Function:
+        """A typed function of the simulator's own, for arguments of these dtypes."""
+        return self.typed(function, tuple(map(self.half.scalar, codes)))
+
+    def result_of(self, dispatcher: Any, args: tuple[Any, ...]) -> Any:
+        """The result type of a device function, asked for while its caller is typed."""
+        return self._entry(dispatcher, args).result
+
+    def device(self, dispatcher: Any, args: tuple[Any, ...]) -> ir.Function:
+        """The typed body of a device function."""
+        return self._entry(dispatcher, args).function
+
+    def _entry(self, kernel: Any, args: tuple[Any, ...]) -> _Entry:
+        function = python_function(kernel)
+        checked = bool(getattr(kernel, "targetoptions", {}).get("debug"))
+        found = self._typed.setdefault(function, {})
+        key = (args, checked)
+        if key not in found:
+            if (function, key) in self._running:
+                self._refusal = Unsupported(first_line(function), f"recursion of {function.__name__}", "write a loop")
+                raise self._refusal
+            self._running.append((function, key))
+            if not str(function.__module__).startswith("numba."):  # the users' own, not what implements np.zeros
+                self._seen.append(function)
+            try:
+                found[key] = self._infer(function, args, checked)
+            finally:
+                self._running.remove((function, key))
+        return found[key]
+
+    def _infer(self, function: FunctionType, args: tuple[Any, ...], checked: bool) -> _Entry:
+        try:
+            func_ir, typemap, calltypes, result = self.half.infer(function, args, checked)
+        except SimulationError:
+            raise
+        except self.half.errors:
+            raise
+        except Exception as error:  # Numba gives up in other ways too, such as a bare assert
+            raise self._refused(error, function) from error
+        typed = Typed(func_ir, typemap, calltypes, result, args)
+        return _Entry(result, translate(typed, function, self.names, self.device, checked))
+
+    def _refused(self, error: Exception, function: FunctionType) -> DoesNotCompile:
+        """What an error of Numba's means; about a with statement it says different things, none of them clear."""
+        if (block := line_with(function, _WITH)) is not None:
+            return DoesNotCompile("Numba has no with statement in kernels", block)
+        return DoesNotCompile(reason_of(error), place_of(error, self._seen or [function]))
+
+
+def python_function(kernel: Any) -> FunctionType:
+    """The Python function behind a dispatcher, or the function itself."""
+    function = getattr(kernel, "py_func", kernel)
+    if not isinstance(function, FunctionType):
+        raise TypeError(f"a kernel is a @cuda.jit function or a plain Python function, not {kernel!r}")
+    return function
+
+
+_WITH = frozenset({"BEFORE_WITH", "SETUP_WITH", "BEFORE_ASYNC_WITH"})
+_YIELD = frozenset({"YIELD_VALUE"})
+_DEFERRED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
+def check_kernel(kernel: Any) -> FunctionType:
+    """The Python function of something that can be launched; ``TypeError`` or ``DoesNotCompile`` if it cannot."""
+    function = python_function(kernel)
+    place = first_line(function)
+    if getattr(kernel, "targetoptions", {}).get("device"):
+        raise TypeError(f"{place}: {function.__name__} is a device function (device=True): only kernels are launched")
+    kind = function.__code__.co_flags & _DEFERRED
+    if kind & inspect.CO_GENERATOR:
+        raise DoesNotCompile("a kernel returns None and has no yield", line_with(function, _YIELD) or place)
+    if kind:
+        raise DoesNotCompile("a kernel is a plain function, not an async one", place)
+    return function
+
+
+def check_result(function: ir.Function) -> None:
+    """``DoesNotCompile`` where a kernel returns a value."""
+    if isinstance(function.result, kt.Nothing):
+        return
+    statements = [statement for block in function.blocks.values() for statement in block]
+    values = {s.target: s.value for s in statements if isinstance(s, ir.Assign)}
+    for statement in sorted((s for s in statements if isinstance(s, ir.Return)), key=lambda s: s.line):
+        value = values.get(statement.value)
+        name = value.name if isinstance(value, ir.Use) else statement.value  # the value before the cast
+        if not isinstance(function.types[name], kt.Nothing):
+            place = Pos(function.file, statement.line, None, function.name)
+            raise DoesNotCompile("a kernel must return None: write results to an argument", place)
+
+
+def _names(modules: Mapping[str, Any]) -> dict[int, str]:
+    """Ids of known objects to their qualified names; the first module that has an object names it.
+
+    Modules live as long as the process: the ids stay theirs.
+    """
+    names: dict[int, str] = {}
+    cuda = modules["cuda"]
+    parts = ("atomic", "shared", "local", "const")
+    nested = {f"cuda.{name}": getattr(cuda, name) for name in parts}
+    known = {"builtins": builtins, "math": math, "operator": operator, **nested, **modules, "numpy": np}
+    for prefix, module in known.items():
+        for name in dir(module):
+            value = getattr(module, name, None)
+            if callable(value) or class_names(value) & {"Dim3", "Stub"}:
+                names.setdefault(id(value), f"{prefix}.{name}")
+        names[id(module)] = prefix
+    return names

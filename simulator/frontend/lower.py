@@ -1,0 +1,144 @@
+"""A kernel and its launch arguments become a program."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from threading import Lock
+from types import FunctionType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from simulator.errors import Unsupported
+from simulator.frontend import kernel_types as kt
+from simulator.frontend.body import Body
+from simulator.frontend.builder import Builder
+from simulator.frontend.inference import FrontEnd, check_kernel, check_result
+from simulator.frontend.refusal import first_line
+from simulator.frontend.tidy import tidy
+from simulator.frontend.translate import translate_type
+from simulator.frontend.values import Array, Tuple, Value
+from simulator.program import FromParam, Param, Pos, Program, validate
+
+_programs: WeakKeyDictionary[FunctionType, dict[Any, Program]] = WeakKeyDictionary()
+_lock = Lock()
+
+
+def lower_kernel(kernel: Any, args: tuple[Any, ...] | list[Any]) -> Program:
+    """The program of a kernel for arguments of these types.
+
+    ``kernel`` is a ``@cuda.jit`` function or a plain Python function, ``args`` are NumPy arrays and scalars, Python
+    numbers and tuples of these.  Neither a GPU nor a CUDA toolkit is needed.  A program is made once per kernel and
+    types, and kept as long as the kernel lives.
+
+    Raises ``Unsupported`` for constructs that the simulator does not know, ``DoesNotCompile`` where Numba refuses.
+
+    >>> import numpy as np
+    >>> from numba import cuda
+    >>> @cuda.jit
+    ... def scale(x, by):
+    ...     i = cuda.grid(1)
+    ...     x[i] *= by
+    >>> program = lower_kernel(scale, (np.zeros(4, np.float32), np.float32(2)))
+    >>> program.arguments, [param.name for param in program.params]
+    (('x', 'by'), ['x', 'x.shape0', 'x.stride0', 'by'])
+    """
+    function = check_kernel(kernel)
+    front = front_end()
+    place = first_line(function)
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    if function.__code__.co_flags & 0x0C or len(names) != len(args):
+        raise TypeError(f"{place}: {place.function} takes {len(names)} arguments ({', '.join(names)}), got {len(args)}")
+    types = _argument_types(front, args, names, place)
+    key = (types, bool(getattr(kernel, "targetoptions", {}).get("debug")))
+    with _lock:
+        found = _programs.setdefault(function, {})
+        if key not in found:
+            found[key] = _lower(front, kernel, types, names, place)
+        return found[key]
+
+
+@cache
+def front_end() -> FrontEnd:
+    """The front end of the installed compiler: numba-cuda's, or plain numba's where that is missing (macOS)."""
+    adapter = "numba_ir" if find_spec("numba_cuda") is not None else "plain_numba"
+    return FrontEnd(import_module(f"simulator.frontend.{adapter}").half)
+
+
+def _argument_types(front: FrontEnd, args: Any, names: tuple[str, ...], place: Pos) -> tuple[Any, ...]:
+    types: list[Any] = []
+    refusals: tuple[type[Exception], ...] = (ValueError, TypeError, NotImplementedError, *front.half.errors)
+    for name, arg in zip(names, args, strict=True):
+        try:
+            types += front.argument_types((arg,))
+            kind = translate_type(types[-1])
+        except refusals as error:
+            raise _refused(name, arg, place) from error
+        if not _passes(kind):
+            raise _refused(name, arg, place)
+    return tuple(types)
+
+
+def _passes(kind: kt.Type) -> bool:
+    """Whether a launch takes arguments of this type: numbers, arrays and tuples of these (None is not passed)."""
+    return all(map(_passes, kind.items)) if isinstance(kind, kt.TupleType) else isinstance(kind, _PASSED)
+
+
+_PASSED = (kt.Scalar, kt.ArrayType)
+
+
+def _refused(name: str, arg: Any, place: Pos) -> Unsupported:
+    return Unsupported(place, f"the argument {name} of type {_described(arg)}", "pass NumPy arrays and numbers")
+
+
+def _described(arg: Any) -> str:
+    """The type of a launch argument in the user's words."""
+    if isinstance(arg, tuple):
+        return f"tuple({', '.join(map(_described, arg))})"
+    kind = "None" if arg is None else type(arg).__name__
+    if not isinstance(arg, np.ndarray):
+        return kind
+    layout = "" if arg.flags.aligned else ", unaligned"
+    kind = "array" if type(arg) is np.ndarray else kind
+    return f"{kind}({arg.dtype if arg.dtype.isnative else arg.dtype.str}, {arg.ndim}d{layout})"
+
+
+def _lower(front: FrontEnd, kernel: Any, types: tuple[Any, ...], names: tuple[str, ...], place: Pos) -> Program:
+    function = front.typed(kernel, types)
+    check_result(function)
+    program = Program(function.name, "numba", place, arguments=names)
+    builder = Builder(program, front)
+    values = [
+        _parameters(program, name, kind, (index,), place)
+        for index, (name, kind) in enumerate(zip(names, function.arguments, strict=True))
+    ]
+    body = Body(builder, function, values, None)
+    program.entry = body.labels[min(function.blocks)]
+    body.run()
+    builder.finish(program.entry)
+    tidy(program)
+    return validate(program)
+
+
+def _parameters(program: Program, name: str, kind: kt.Type, path: tuple[int, ...], place: Pos) -> Value:
+    """The launch parameters that make up one argument."""
+
+    def word(suffix: str, code: str, role: str, axis: int = 0) -> int:
+        program.params.append(Param(name + suffix, code, role, path, axis))
+        return program.slot(code, name + suffix, FromParam(name + suffix))
+
+    match kind:
+        case kt.Scalar(code):
+            return word("", code, "value")
+        case kt.ArrayType(code, ndim):
+            address = word("", "i8", "address")
+            shape = tuple(word(f".shape{axis}", "i8", "shape", axis) for axis in range(ndim))
+            strides = tuple(word(f".stride{axis}", "i8", "stride", axis) for axis in range(ndim))
+            return Array(address, shape, strides, code, name)
+        case kt.TupleType(items):
+            parts = (_parameters(program, f"{name}[{i}]", item, (*path, i), place) for i, item in enumerate(items))
+            return Tuple(tuple(parts))
+    raise Unsupported(place, f"the argument {name} of type {kind}")

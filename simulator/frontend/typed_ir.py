@@ -1,0 +1,318 @@
+"""A function after Numba's type inference, in our own words: what an adapter hands to the lowering.
+
+Rules of this file:
+
+* It imports neither Numba nor NumPy.  Numba's classes end at the adapters (``numba_ir``, ``plain_numba``).
+* Types say what the GPU gets; an expression that computes carries the signature that Numba chose for it.
+* Functions, modules, classes and dtypes are ``Static``: known when the program is made, never at run time.
+* What we have no word for becomes ``Foreign``: it may pass through unused, and is refused where it is used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from simulator.frontend.kernel_types import Signature, Type
+
+# -------------------------------------------------------------------------------------------- static values
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A function, class, module or special register by its qualified name, such as ``cuda.shfl_down_sync``."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class CastTo:
+    """A number class (``float32``, ``np.int32``): calling it casts."""
+
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method bound to a variable, such as ``x.reshape``."""
+
+    name: str
+    of: str
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device function; a call of it carries the typed body."""
+
+    name: str
+
+
+# ---------------------------------------------------------------------------------------------- expressions
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """The argument at this index."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A number, None, a tuple of such or a global array (frozen now, as Numba does)."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Static:
+    """One of the static values above, or a plain Python object such as a string."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """The value of another variable."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """``left fn right``; ``fn`` is a name of the operator module (``iadd`` arrives as ``add``)."""
+
+    fn: str
+    left: str
+    right: str
+    signature: Signature
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    """``neg``, ``pos``, ``invert`` or ``not_`` of a variable."""
+
+    fn: str
+    value: str
+    signature: Signature
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """A tuple of variables."""
+
+    items: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """``value[index]``.  ``index`` is a variable; where there is none, ``static`` is the Python index."""
+
+    value: str
+    index: str | None
+    static: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """``value.name``."""
+
+    value: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Iterate:
+    """``iter(value)``."""
+
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """The next element of an iterator: a pair (element, whether there was one)."""
+
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One half of such a pair."""
+
+    value: str
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Exhaust:
+    """``value`` unpacked into ``count`` items."""
+
+    value: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a static target; ``callee`` is the typed body when the target is a device function."""
+
+    target: Named | CastTo | Method | Device
+    args: tuple[str, ...]
+    keywords: tuple[tuple[str, str], ...]
+    signature: Signature
+    callee: Function | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Undefined:
+    """No value yet: the variable is assigned on other paths only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """An expression that the simulator has no word for."""
+
+    construct: str
+
+
+Expression = (
+    Argument | Constant | Static | Use | Binary | Unary | Build | Item | Attribute | Iterate | Next | Part | Exhaust
+    | Call | Undefined | Foreign
+)  # fmt: skip
+
+# ----------------------------------------------------------------------------------------------- statements
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """``target = value``."""
+
+    target: str
+    value: Expression
+    line: int
+    column: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """``target[index] = value``; ``static`` as in ``Item``, ``signature`` is (array, index, value) -> None."""
+
+    target: str
+    index: str | None
+    static: Any
+    value: str
+    signature: Signature
+    line: int
+    column: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Jump:
+    """Go to another block."""
+
+    to: int
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Go to one of two blocks."""
+
+    condition: str
+    yes: int
+    no: int
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """Leave the function."""
+
+    value: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Raise:
+    """A ``raise`` or a failed ``assert``."""
+
+    message: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A statement that the simulator has no word for."""
+
+    construct: str
+    line: int
+
+
+Statement = Assign | Store | Jump | Branch | Return | Raise | Refused
+
+
+@dataclass(slots=True, eq=False)
+class Function:
+    """A typed function: its blocks by label, and the type of every variable.
+
+    There is one object per function and argument types (shared arrays belong to it, not to a call).  ``defaults``
+    and ``variadic`` (the name of ``*args``) help to bind a call; ``checked`` says that an integer division by zero
+    raises (``debug=True``).
+    """
+
+    name: str
+    file: str
+    line: int
+    parameters: tuple[str, ...]
+    arguments: tuple[Type, ...]
+    result: Type
+    types: dict[str, Type]
+    blocks: dict[int, list[Statement]]
+    defaults: dict[str, Any] = field(default_factory=dict)
+    variadic: str | None = None
+    checked: bool = False
+
+
+def uses(statement: Statement) -> tuple[str, ...]:
+    """The variables that a statement reads.
+
+    >>> uses(Assign("z", Build(("x", "y")), line=1))
+    ('x', 'y')
+    """
+    match statement:
+        case Assign(value=value):
+            return _operands(value)
+        case Store(target=target, index=index, value=value):
+            return (target, value) if index is None else (target, index, value)
+        case Branch(condition=name) | Return(value=name):
+            return (name,)
+    return ()
+
+
+def _operands(value: Expression) -> tuple[str, ...]:
+    match value:
+        case Use(name):
+            return (name,)
+        case Binary(left=left, right=right):
+            return (left, right)
+        case Build(items):
+            return items
+        case Item(value=name, index=index):
+            return (name,) if index is None else (name, index)
+        case Unary(value=name) | Attribute(value=name) | Iterate(name) | Next(name) | Part(value=name):
+            return (name,)
+        case Exhaust(value=name):
+            return (name,)
+        case Call(target=target, args=args, keywords=keywords):
+            bound = (target.of,) if isinstance(target, Method) else ()
+            return (*bound, *args, *(name for _, name in keywords))
+    return ()
+
+
+def successors(statement: Statement) -> tuple[int, ...]:
+    """The blocks that a terminator leads to."""
+    match statement:
+        case Jump(to=to):
+            return (to,)
+        case Branch(yes=yes, no=no):
+            return (yes, no)
+    return ()

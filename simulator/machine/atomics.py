@@ -1,0 +1,118 @@
+"""Atomics, called by the generated code: one read-modify-write per active lane, in lane order where lanes meet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from simulator.machine.addresses import place, places, resolve, several
+from simulator.machine.faults import Fault
+from simulator.machine.memory import Access
+from simulator.machine.split import Split
+
+Value = Any
+
+
+def atomic(split: Split, address: Value, access: Access, wanted: bool, *operands: Value) -> Value:
+    """A read-modify-write per active lane, in lane order where lanes meet; returns the old values if ``wanted``."""
+    if type(address) is np.ndarray and (allocations := several(split, address, access)) is not None:
+        raise Fault(
+            "unsupported",
+            (place(split, allocations[0][1], access),),
+            construct=f"atomic {access.op.attr['op']} whose lanes reach into several arrays",
+        )
+    found, address = resolve(split, address, access)
+    if not found.view(access.name).writable:
+        raise Fault(
+            "read-only", (place(split, split.active(), access),), array=access.name or found.name, space=found.space
+        )
+    active = split.active()
+    shape = active.shape
+    where = split.expand(places(split, address, found, access.shift), "i8")[active]
+    given = [split.expand(operand, access.dtype)[active] for operand in operands]
+    old = _apply(access.op.attr["op"], found.typed(access.dtype), where, given)
+    if not wanted:
+        return None
+    result = np.zeros(shape, access.numpy)
+    result[active] = old
+    return result
+
+
+def _apply(how: str, memory: np.ndarray, where: np.ndarray, operands: list[np.ndarray]) -> np.ndarray:
+    """Apply lane after lane; lanes that share no place go together.  Returns what each lane saw."""
+    order = np.argsort(where, kind="stable")
+    same = where[order]
+    starts = np.flatnonzero(np.concatenate(([True], same[1:] != same[:-1])))
+    counts = np.diff(starts, append=len(where))
+    old = np.empty(len(where), memory.dtype)
+    if len(starts) < counts.max() and _is_chain(how, memory.dtype, operands):
+        for first, count in zip(starts, counts, strict=True):
+            lanes = order[first : first + count]
+            seen = _chain(how, memory[same[first]], [operand[lanes] for operand in operands])
+            old[lanes], memory[same[first]] = seen[:-1], seen[-1]
+        return old
+    ranks = np.empty(len(where), np.int64)
+    ranks[order] = np.arange(len(where)) - np.repeat(starts, counts)
+    by_rank = np.argsort(ranks, kind="stable")
+    ends = np.bincount(ranks).cumsum()
+    for lanes in np.split(by_rank, ends[:-1]):
+        here = where[lanes]
+        old[lanes] = memory[here]
+        memory[here] = _combine(how, old[lanes], [operand[lanes] for operand in operands])
+    return old
+
+
+_CHAINS = {
+    "add": np.add, "sub": np.subtract, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+    "nanmax": np.fmax, "nanmin": np.fmin,
+}  # fmt: skip
+
+
+def _is_chain(how: str, dtype: np.dtype[Any], operands: list[np.ndarray]) -> bool:
+    """Is there one NumPy call for many lanes that meet at one place?"""
+    if how == "cas":
+        return all(bool((operand == operand[0]).all()) for operand in operands)
+    return how == "exch" or (how in _CHAINS and dtype.itemsize >= 4)
+
+
+def _chain(how: str, start: Any, operands: list[np.ndarray]) -> np.ndarray:
+    """What lies at a place before each of its lanes, and after the last; what ``_combine`` gives lane after lane."""
+    chain = np.concatenate(([start], operands[-1]), dtype=operands[-1].dtype)
+    if how == "cas":
+        chain[1:] = operands[1][0] if start == operands[0][0] else start
+    elif how != "exch":
+        chain = _CHAINS[how].accumulate(chain)
+    return chain
+
+
+def _combine(how: str, old: np.ndarray, operands: list[np.ndarray]) -> np.ndarray:
+    """The new value of each place.  max and min keep a NaN that is there and ignore one that comes (as Numba does)."""
+    value = operands[-1]
+    match how:
+        case "add":
+            return old + value
+        case "sub":
+            return old - value
+        case "max" | "min":
+            better = np.fmax(old, value) if how == "max" else np.fmin(old, value)
+            return np.where(old != old, old, better)
+        case "nanmax":
+            return np.fmax(old, value)
+        case "nanmin":
+            return np.fmin(old, value)
+        case "and":
+            return old & value
+        case "or":
+            return old | value
+        case "xor":
+            return old ^ value
+        case "inc":
+            return np.where(old >= value, old.dtype.type(0), old + old.dtype.type(1))
+        case "dec":
+            return np.where((old == 0) | (old > value), value, old - old.dtype.type(1))
+        case "exch":
+            return value
+        case "cas":
+            return np.where(old == operands[0], value, old)
+    raise AssertionError(how)

@@ -1,0 +1,111 @@
+"""What the machine must know of a program's control flow: liveness, dominators, post-dominators.
+
+Plain iterative data flow; programs have tens of blocks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simulator.program import EXIT, Program
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Facts per block label: slots live at its entry, where its divergent lanes meet again, who dominates it."""
+
+    live_in: dict[str, frozenset[int]]
+    ipdom: dict[str, str]
+    postdominators: dict[str, frozenset[str]]
+    dominators: dict[str, frozenset[str]]
+
+    def live_before(self, program: Program, label: str, index: int) -> frozenset[int]:
+        """Slots live before operation ``index`` of a block."""
+        block = program.blocks[label]
+        assert block.term is not None
+        live = set[int]()
+        for to in block.term.to:
+            live |= self.live_in[to]
+        if block.term.cond is not None:
+            live.add(block.term.cond)
+        for op in reversed(block.ops[index:]):
+            live -= set(op.dst)
+            live |= set(op.src)
+        return frozenset(slot for slot in live if program.slots[slot].init is None)
+
+    def skipped(self, barrier: str, exit_block: str) -> bool:
+        """Did lanes that left through ``exit_block`` go past a barrier in block ``barrier`` without executing it?
+
+        They did if they surely ran a block that everybody runs after the barrier; lanes that returned early did not.
+        A block that everybody also runs before the barrier, such as the head of its loop, tells nothing.
+        """
+        after = self.postdominators[barrier] - {EXIT} - self.dominators[barrier]
+        return bool(after & self.dominators[exit_block])
+
+
+def analyse(program: Program) -> Flow:
+    """Run the analyses on a finished program."""
+    successors = {label: _successors(program, label) for label in program.blocks}
+    predecessors: dict[str, list[str]] = {label: [] for label in program.blocks}
+    for label, targets in successors.items():
+        for to in targets:
+            predecessors[to].append(label)
+    after = {label: targets or [EXIT] for label, targets in successors.items()}
+    postdominators = _dominators(list(reversed(program.blocks)), after, EXIT)
+    before = {label: found for label, found in predecessors.items() if label != program.entry}
+    dominators = _dominators(list(program.blocks), before, program.entry)
+    ipdom = {label: _nearest(postdominators, label) for label in program.blocks}
+    return Flow(_live_in(program, successors), ipdom, postdominators, dominators)
+
+
+def _successors(program: Program, label: str) -> list[str]:
+    term = program.blocks[label].term
+    assert term is not None
+    return list(dict.fromkeys(term.to))
+
+
+def _live_in(program: Program, successors: dict[str, list[str]]) -> dict[str, frozenset[int]]:
+    used, defined = {}, {}
+    for label, block in program.blocks.items():
+        gen, kill = set[int](), set[int]()
+        for op in block.ops:
+            gen |= {slot for slot in op.src if slot not in kill}
+            kill |= set(op.dst)
+        assert block.term is not None
+        if block.term.cond is not None and block.term.cond not in kill:
+            gen.add(block.term.cond)
+        used[label], defined[label] = gen, kill
+    live: dict[str, set[int]] = {label: set() for label in program.blocks}
+    changed = True
+    while changed:
+        changed = False
+        for label in reversed(program.blocks):
+            out = set[int]().union(*(live[to] for to in successors[label]))
+            new = used[label] | (out - defined[label])
+            if new != live[label]:
+                live[label], changed = new, True
+    variable = {slot for slot, found in enumerate(program.slots) if found.init is None}
+    return {label: frozenset(found & variable) for label, found in live.items()}
+
+
+def _dominators(order: list[str], before: dict[str, list[str]], root: str) -> dict[str, frozenset[str]]:
+    """Who dominates whom, given for each node its neighbours nearer to the root (``before``)."""
+    everything = frozenset([*order, root])
+    found = dict.fromkeys(order, everything)
+    found[root] = frozenset({root})
+    changed = True
+    while changed:
+        changed = False
+        for label in order:
+            if label == root:
+                continue
+            near = [found[k] for k in before.get(label, ())]
+            new = (frozenset.intersection(*near) if near else everything) | {label}
+            if new != found[label]:
+                found[label], changed = new, True
+    return found
+
+
+def _nearest(postdominators: dict[str, frozenset[str]], label: str) -> str:
+    strict = postdominators[label] - {label}
+    return max(strict, key=lambda k: len(postdominators.get(k, ())), default=EXIT)

@@ -1,0 +1,292 @@
+"""A group: the blocks that run together, with their shared and local memory and who has left.
+
+Both schedulers work on a group.  A wave that cannot go on hands its group over to the split scheduler as it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from simulator.machine.code import Code
+from simulator.machine.faults import Fault, Place
+from simulator.machine.memory import LOCAL_BASE, POISON, SHARED_BASE, Allocation, Memory, View
+from simulator.machine.observer import Observer
+from simulator.machine.registers import Geometry, register
+from simulator.machine.split import Split
+from simulator.machine.values import Lanes
+from simulator.machine.warp import describe
+from simulator.program import (
+    FLOATS,
+    SIZES,
+    Alloc,
+    Const,
+    FromAlloc,
+    FromParam,
+    FromRegister,
+    Op,
+    Pos,
+    Program,
+    c_strides,
+)
+
+Hook = Callable[..., None] | None
+
+
+class Hooks:
+    """The observers' methods, resolved once: a hook that nobody overrides is None and costs one test."""
+
+    def __init__(self, observers: Iterable[Observer]) -> None:
+        self.observers = tuple(observers)
+        self.access = self._hook("access")
+        self.barrier = self._hook("barrier")
+        self.warp = self._hook("warp")
+        self.branch = self._hook("branch")
+        self.value = self._hook("value")
+        self.trap = self._hook("trap")
+        self.undefined = self._hook("undefined")
+        self.hand_over = self._hook("hand_over")
+
+    def _hook(self, name: str) -> Hook:
+        found = [getattr(o, name) for o in self.observers if getattr(type(o), name) is not getattr(Observer, name)]
+        if len(found) < 2:
+            return found[0] if found else None
+
+        def every(*event: Any) -> None:
+            for one in found:
+                one(*event)
+
+        return every
+
+
+class Group:
+    """Blocks first_block … first_block + nb - 1, running ``code`` over ``memory``."""
+
+    def __init__(
+        self,
+        code: Code,
+        memory: Memory,
+        geometry: Geometry,
+        params: dict[str, Any],
+        hooks: Hooks,
+        budget: int,
+        first_block: int,
+        nb: int,
+        values: str,
+        shadow: Any = None,
+    ) -> None:
+        self.program: Program = code.program
+        self.code = code
+        self.memory = memory
+        self.geometry = geometry
+        self.params = params
+        self.budget = self.steps = budget
+        self.first_block = first_block
+        self.nb = nb
+        self.values = values
+        self.shadow = shadow
+        self.hooks = hooks
+        self.on_access, self.on_warp, self.on_value = hooks.access, hooks.warp, hooks.value
+        self.on_trap = hooks.trap
+        self.exited = np.zeros((nb, geometry.padded), bool)
+        self.exited[:, geometry.threads :] = True
+        self.exit_block = np.full((nb, geometry.padded), -1, np.int32)
+        self._labels = list(self.program.blocks)
+        self._exits: set[int] = set()
+        self._addresses: dict[str, int] = {}
+        self._windows: list[Allocation] = []
+        code.forget_memory()
+        self._open_windows()
+
+    # -- memory -----------------------------------------------------------------------------------------------
+
+    def _open_windows(self) -> None:
+        for space, base, copies in (
+            ("shared", SHARED_BASE, self.nb),
+            ("local", LOCAL_BASE, self.nb * self.geometry.padded),
+        ):
+            allocs = [alloc for alloc in self.program.allocs.values() if alloc.space == space]
+            offsets, size = window_layout(allocs, self.geometry.dynamic_shared)
+            if not allocs:
+                continue
+            data = np.full(copies * size, POISON, np.uint8)
+            strides = (size, 0) if space == "shared" else (size * self.geometry.padded, size)
+            for offset, members in _by_offset(allocs, offsets).items():
+                extent = max(_size(alloc, self.geometry.dynamic_shared) for alloc in members)
+                views = tuple(_view(alloc, self.geometry.dynamic_shared) for alloc in members)
+                window = Allocation(
+                    base + offset,
+                    base + offset + extent,
+                    views[0].name,
+                    space,
+                    data[offset:],
+                    views,
+                    *strides,
+                    pos=members[0].pos,
+                )
+                self._windows.append(self.memory.add(window))
+                self._addresses.update({alloc.name: base + offset for alloc in members})
+
+    def close(self) -> None:
+        """Forget the windows: the next group has new ones at the same addresses."""
+        for window in self._windows:
+            self.memory.remove(window)
+        self.code.forget_memory()
+
+    # -- lanes ------------------------------------------------------------------------------------------------
+
+    def lanes(self) -> Lanes:
+        """All lanes of the group."""
+        padded = self.geometry.padded
+        return Lanes(self.nb, padded, 0, self.first_block, values=self.values, row=self.geometry.row(padded))
+
+    def warp_lanes(self, block: int, warp: int) -> Lanes:
+        """The lanes of one warp; ``block`` counts from the group's first."""
+        return Lanes(1, 32, 32 * warp, self.first_block + block, values=self.values, row=self.geometry.row(32))
+
+    def start(self, lanes: Lanes) -> list[Any]:
+        """Slots at the kernel's entry (and behind them those of a shadow)."""
+        slots: list[Any] = []
+        for slot in self.program.slots:
+            match slot.init:
+                case None:
+                    slots.append(None)
+                case Const(value):
+                    slots.append(constant(slot.dtype, value))
+                case FromParam(name):
+                    slots.append(self.params[name])
+                case FromAlloc(name):
+                    slots.append(self._addresses[name] if name in self._addresses else self.params[f"&{name}"])
+                case FromRegister(name):
+                    slots.append(register(name, slot.dtype, lanes, self.geometry))
+        if self.shadow is not None:
+            slots += [None] * len(slots)
+        return slots
+
+    def region(self, split: Split) -> tuple[slice, slice]:
+        """Where the split's lanes are in arrays of shape (blocks, threads) of the whole group."""
+        row = split.lanes.first_block - self.first_block
+        column = split.lanes.first_thread
+        return slice(row, row + split.lanes.nb), slice(column, column + split.lanes.P)
+
+    def live(self, split: Split) -> np.ndarray:
+        """Lanes in the split's region that have not exited."""
+        return np.asarray(~self.exited[self.region(split)])
+
+    def leave(self, split: Split) -> None:
+        """The split's active lanes exit."""
+        region = self.region(split)
+        active = split.active()
+        self.exited[region] |= active
+        label = self._labels.index(split.block)
+        self.exit_block[region][active] = label
+        self._exits.add(label)
+
+    # -- barriers ---------------------------------------------------------------------------------------------
+
+    def check_skipped(self, splits: Sequence[Split], op: Op) -> None:
+        """Threads that went past a barrier and exited never come: that is divergence, an early return is not."""
+        label = splits[0].block
+        skipping = [k for k in self._exits if self.code.flow.skipped(label, self._labels[k])]
+        if not skipping:
+            return
+        waiting: np.ndarray = np.zeros(self.exited.shape, bool)
+        for split in splits:
+            waiting[self.region(split)] |= split.active()
+        missing = np.isin(self.exit_block, skipping) & waiting.any(1, keepdims=True)
+        if not missing.any():
+            return
+        row = int(np.argwhere(missing)[0][0])
+        here, gone = (tuple(np.flatnonzero(lanes[row]).tolist()) for lanes in (waiting, missing))
+        raise Fault(
+            "barrier-divergence",
+            (Place(op.pos, self.first_block + row, here, describe(op)),),
+            missing=gone,
+            waiting=here,
+            elsewhere=(),
+            exited=gone,
+        )
+
+    def spend(self, split: Split, waiting: Sequence[Split] = ()) -> None:
+        """One segment of code is about to run; the launch stops when the group's budget is gone."""
+        self.steps -= 1
+        if self.steps < 0:
+            ops, term = self.program.blocks[split.block].ops, self.program.blocks[split.block].term
+            assert term is not None
+            row = int(split.active().any(1).argmax())
+            place = Place(ops[0].pos if ops else term.pos, split.lanes.first_block + row, split.threads(block=row))
+            raise Fault("step-limit", (place,), budget=self.budget, elsewhere=elsewhere(waiting))
+
+
+def by_operation(splits: Iterable[Split]) -> list[list[Split]]:
+    """Waiting splits, grouped by the operation that they stand at."""
+    found: dict[Op, list[Split]] = {}
+    for split in splits:
+        assert split.waiting is not None
+        found.setdefault(split.waiting, []).append(split)
+    return list(found.values())
+
+
+def elsewhere(splits: Iterable[Split]) -> tuple[tuple[Pos, str, tuple[int, ...]], ...]:
+    """(position, operation, threads) for each operation that splits wait at."""
+    return tuple(
+        (members[0].waiting.pos, describe(members[0].waiting), threads_of(members))
+        for members in by_operation(splits)
+        if members[0].waiting is not None
+    )
+
+
+def threads_of(splits: Iterable[Split]) -> tuple[int, ...]:
+    """Thread numbers of splits of one block, sorted."""
+    return tuple(sorted(thread for split in splits for thread in split.threads()))
+
+
+def constant(dtype: str, value: Any) -> Any:
+    """A constant as a value: Python int or bool, NumPy scalar for floats."""
+    from simulator.machine.values import DT
+
+    return DT[dtype].type(value) if dtype in FLOATS else value
+
+
+def window_layout(allocs: list[Alloc], dynamic_shared: int) -> tuple[dict[str, int], int]:
+    """Offsets of declared allocations in their window, and the window's size in bytes (a multiple of 16).
+
+    Dynamic shared arrays come last and all start at one place.
+    """
+    offsets: dict[str, int] = {}
+    top = 0
+    for alloc in allocs:
+        if not alloc.dynamic:
+            top = -(-top // alloc.align) * alloc.align
+            offsets[alloc.name] = top
+            top += alloc.size
+    if dynamic := [alloc for alloc in allocs if alloc.dynamic]:
+        top = -(-top // 16) * 16
+        offsets.update({alloc.name: top for alloc in dynamic})
+        top += dynamic_shared
+    return offsets, -(-top // 16) * 16
+
+
+def _by_offset(allocs: list[Alloc], offsets: dict[str, int]) -> dict[int, list[Alloc]]:
+    found: dict[int, list[Alloc]] = {}
+    for alloc in allocs:
+        # dynamic arrays share one place; an array of no bytes stands where the next one does
+        found.setdefault(offsets[alloc.name], []).append(alloc)
+    return found
+
+
+def _size(alloc: Alloc, dynamic_shared: int) -> int:
+    return dynamic_shared if alloc.dynamic else alloc.size
+
+
+def _view(alloc: Alloc, dynamic_shared: int) -> View:
+    itemsize = SIZES[alloc.dtype]
+    shape = (dynamic_shared // itemsize,) if alloc.dynamic else alloc.shape
+    return View(display_name(alloc.name), alloc.dtype, shape, c_strides(shape, itemsize), 0)
+
+
+def display_name(name: str) -> str:
+    """An allocation's name without what the front end added to make it unique (``tile@12`` -> ``tile``)."""
+    return name.partition("@")[0]

@@ -1,0 +1,336 @@
+"""The split scheduler: independent thread scheduling, as on Volta and later.
+
+The unit is a set of lanes of one warp that has not diverged.  Code is cut at every memory and synchronising
+operation, and a named order or a seed chooses who goes next.  Lanes meet where they happen to stand at the same place;
+a shuffle, vote or syncwarp waits until every lane that it names and that has not exited is there, a barrier for every
+thread of the block that has not exited.  When nobody can go on, that is the verdict.
+"""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+
+from simulator.machine import warp
+from simulator.machine.faults import Fault, Place
+from simulator.machine.group import Group, by_operation, elsewhere, threads_of
+from simulator.machine.split import Split
+from simulator.program import Op, Term
+
+PATIENCE = 1_000
+"""Segments that ``first`` and ``last`` let one split run before another gets a turn: spinning lanes must not starve."""
+SHORTEST = 16
+"""The least that patience falls to."""
+
+
+class Pick:
+    """Chooses who goes next: ``first``, ``last`` or ``random`` with a seed."""
+
+    def __init__(self, order: str, seed: int = 0) -> None:
+        self.order = order
+        self._random = random.Random(seed)
+        self._favourite: Split | None = None
+        self._turns = 0
+        self._patience = PATIENCE
+        self._tired: list[Split] = []
+
+    def __call__(self, runnable: list[Split]) -> Split:
+        if self.order == "random":
+            return runnable[self._random.randrange(len(runnable))]
+        best = max if self.order == "last" else min
+        if self._turns >= self._patience and self._favourite is not None:
+            # Spinning lanes lose patience sooner each time, until somebody waits or leaves.
+            self._tired.append(self._favourite)
+            self._patience = max(self._patience // 2, SHORTEST)
+            self._turns = 0
+        rested = [split for split in runnable if split not in self._tired] if self._tired else runnable
+        if not rested:
+            self._tired.clear()
+            rested = runnable
+        chosen = best(rested, key=_rank)
+        if chosen is not self._favourite:
+            self._favourite, self._turns = chosen, 0
+        self._turns += 1
+        return chosen
+
+    def progress(self) -> None:
+        """Somebody waits or has left: nobody is tired any more."""
+        self._patience = PATIENCE
+        self._tired.clear()
+
+
+def _rank(split: Split) -> tuple[int, int, int]:
+    """Block, warp and first active lane: "first" lets the lowest run as far as it can, "last" the highest."""
+    return (*split.warp, 0 if split.mask is None else int(split.mask[0].argmax()))
+
+
+class Splits:
+    """Runs the splits of one group, in an order of choice."""
+
+    def __init__(self, group: Group, pick: Pick) -> None:
+        self.group = group
+        self.code = group.code
+        self.program = group.program
+        self.pick = pick
+        self.runnable: list[Split] = []
+        self.waiting: list[Split] = []
+
+    def run(self, splits: list[Split] | None = None) -> None:
+        """Run to the end, from the kernel's entry or from where a wave handed over."""
+        self.runnable = self._fresh() if splits is None else splits
+        while self.runnable or self.waiting:
+            if not self.runnable:
+                self._stuck()
+            self._step(self.pick(self.runnable))
+
+    def _fresh(self) -> list[Split]:
+        group, splits = self.group, []
+        for block in range(group.nb):
+            for number in range(group.geometry.padded // 32):
+                lanes = group.warp_lanes(block, number)
+                live = ~group.exited[block : block + 1, 32 * number : 32 * number + 32]
+                mask = None if live.all() else live
+                splits.append(Split(self.program.entry, mask, group.start(lanes), lanes, group))
+        return splits
+
+    # -- one step ---------------------------------------------------------------------------------------------
+
+    def _step(self, split: Split) -> None:
+        """One segment of one split, or the end of its block."""
+        group = self.group
+        group.spend(split, self.waiting)
+        segments = self.code.blocks[split.block]
+        if split.segment < len(segments):
+            segment = segments[split.segment]
+            if segment.sync is not None:
+                self._wait(split, segment.sync)
+                return
+            assert segment.function is not None
+            segment.function(split, split.values)
+            split.segment += 1
+            if split.segment < len(segments):
+                return
+        split.segment = 0
+        term = self.program.blocks[split.block].term
+        assert term is not None
+        self._terminate(split, term)
+
+    def _terminate(self, split: Split, term: Term) -> None:
+        if term.kind == "exit":
+            self.group.leave(split)
+            self.pick.progress()
+            self.runnable.remove(split)
+            self._somebody_left(split)
+            return
+        if term.kind == "jump":
+            split.block = term.to[0]
+        else:
+            assert term.cond is not None
+            condition = split.values[term.cond]
+            if type(condition) is np.ndarray:
+                condition = split.expand(condition, "b1")
+                active = split.active()
+                taken, fallen = condition & active, active & ~condition
+                if taken.any() and fallen.any():
+                    self._diverge(split, term, taken, fallen)
+                    return
+                condition = bool(taken.any())
+            split.block = term.to[0] if condition else term.to[1]
+        if split.mask is not None:
+            self._meet(split)
+
+    def _diverge(self, split: Split, term: Term, taken: np.ndarray, fallen: np.ndarray) -> None:
+        if self.group.hooks.branch is not None:
+            self.group.hooks.branch(split, term, taken, fallen)
+        other = Split(term.to[0], taken, split.values[:], split.lanes, self.group)
+        split.mask, split.block = fallen, term.to[1]
+        self.runnable.append(other)
+        self._meet(other)
+        self._meet(split)
+
+    def _meet(self, split: Split) -> None:
+        """Lanes of a warp that stand at the entry of one block go on together."""
+        for other in self.runnable:
+            if other is not split and other.warp == split.warp and other.block == split.block and other.segment == 0:
+                other.absorb(split, self.code.flow.live_in[split.block])
+                self.runnable.remove(split)
+                return
+
+    # -- waiting ----------------------------------------------------------------------------------------------
+
+    def _wait(self, split: Split, op: Op) -> None:
+        split.waiting = op
+        self.pick.progress()
+        self.runnable.remove(split)
+        self.waiting.append(split)
+        if op.kind == "bar":
+            self._try_barrier(split.lanes.first_block)
+        else:
+            self._try_warp(split)
+
+    def _somebody_left(self, split: Split) -> None:
+        """Lanes exited: operations that waited only for them can run."""
+        for other in [found for found in self.waiting if found.warp == split.warp]:
+            if other in self.waiting and other.waiting is not None and other.waiting.kind != "bar":
+                self._try_warp(other)
+        self._try_barrier(split.lanes.first_block)
+
+    def _try_warp(self, split: Split) -> None:
+        """Run a warp operation once every named lane that has not exited stands at it."""
+        op = split.waiting
+        assert op is not None
+        here = [found for found in self.waiting if found.warp == split.warp and _meets(found.waiting, op)]
+        present = np.logical_or.reduce([found.active() for found in here])
+        absent = (self.group.live(split) & ~present).reshape(-1, 32)
+        ready = [found for found in here if not (self._named(found) & absent).any()]
+        if not ready:
+            return
+        together = [self._merged(members) for members in by_operation(ready)]
+        self._run_warp(together)
+        for found in together:
+            self._release(found)
+        for found in together:
+            self._go_on(found)
+
+    def _named(self, split: Split) -> np.ndarray:
+        assert split.waiting is not None
+        return warp.named(split, split.values[split.waiting.src[-1]])
+
+    def _run_warp(self, splits: list[Split]) -> None:
+        """Run one warp operation for splits that stand at it, or at copies of it that the compiler made."""
+        group, n = self.group, len(self.program.slots)
+        whole = _together(splits)
+        op = whole.waiting
+        assert op is not None
+        operands = tuple(whole.values[slot] for slot in op.src)
+        results = warp.apply(whole, op, operands)
+        if group.shadow is not None:
+            group.shadow.after(whole, op, operands, results)
+        for split in splits:
+            mine = split.waiting
+            assert mine is not None
+            for slot, slot_of_whole, result in zip(mine.dst, op.dst, results, strict=True):
+                split.values[slot] = result
+                if group.shadow is not None:
+                    split.values[n + slot] = whole.values[n + slot_of_whole]
+                if self.program.slots[slot].name in self.code.style.watch:
+                    assert group.hooks.value is not None
+                    group.hooks.value(split, mine, slot, result)
+
+    def _release(self, split: Split) -> None:
+        split.waiting = None
+        split.segment += 1
+        self.waiting.remove(split)
+        self.runnable.append(split)
+
+    def _go_on(self, split: Split) -> None:
+        """Past the operation: end the block if that was its last, once all that were let off with it are runnable."""
+        segments = self.code.blocks[split.block]
+        if split.segment == len(segments):
+            split.segment = 0
+            term = self.program.blocks[split.block].term
+            assert term is not None
+            self._terminate(split, term)
+
+    def _try_barrier(self, block: int) -> None:
+        """Let a block's threads pass once all that have not exited wait at a barrier."""
+        here = [found for found in self.waiting if found.lanes.first_block == block]
+        at_barrier = [found for found in here if found.waiting is not None and found.waiting.kind == "bar"]
+        if not at_barrier or len(at_barrier) < len(here):
+            return
+        if any(found.lanes.first_block == block for found in self.runnable):
+            return
+        groups = by_operation(at_barrier)
+        if not all(_meets(members[0].waiting, groups[0][0].waiting) for members in groups):
+            raise self._barriers_differ(at_barrier)
+        passing: list[tuple[Split, Op]] = []
+        for members in groups:
+            op = members[0].waiting
+            assert op is not None
+            self.group.check_skipped(members, op)
+            by_warp: dict[tuple[int, int], list[Split]] = {}
+            for split in members:
+                by_warp.setdefault(split.warp, []).append(split)
+            passing += [(self._merged(found), op) for found in by_warp.values()]
+        if passing[0][1].dst:
+            warp.reduce_at_barrier(passing)
+        for split, op in passing:
+            if self.group.hooks.barrier is not None:
+                self.group.hooks.barrier(split, op)
+            self._release(split)
+        for split, _ in passing:
+            self._go_on(split)
+
+    def _merged(self, splits: list[Split]) -> Split:
+        """Splits of one warp that wait at one operation, as one."""
+        first = splits[0]
+        for other in splits[1:]:
+            first.absorb(other, self.code.live(first.block, first.segment))
+            self.waiting.remove(other)
+        return first
+
+    # -- verdicts ---------------------------------------------------------------------------------------------
+
+    def _barriers_differ(self, splits: list[Split]) -> Fault:
+        first = splits[0].waiting
+        here = [split for split in splits if split.waiting is first]
+        there = [split for split in splits if split.waiting is not first]
+        return Fault(
+            "barrier-divergence",
+            (_place(here), _place([s for s in there if s.waiting is there[0].waiting])),
+            missing=threads_of(there),
+            waiting=threads_of(here),
+            elsewhere=elsewhere(there),
+            exited=(),
+        )
+
+    def _stuck(self) -> None:
+        """Nobody can run: say who waits where."""
+        # A barrier would open if the warp operations before it did: they are the cause.
+        split = next(found for found in self.waiting if found.waiting is not None and found.waiting.kind != "bar")
+        op = split.waiting
+        assert op is not None
+        absent = (self._named(split) & self.group.live(split).reshape(-1, 32))[0] & ~split.active()[0]
+        missing = tuple(int(lane) for lane in np.flatnonzero(absent))
+        there = [s for s in self.waiting if s.warp == split.warp and s is not split]
+        raise Fault(
+            "warp-sync",
+            (_place([split]), *([_place(there[:1])] if there else [])),
+            operation=warp.describe(op),
+            warp=split.lanes.first_thread // 32,
+            missing=missing,
+            elsewhere=elsewhere(there),
+        )
+
+
+def _together(splits: list[Split]) -> Split:
+    """Splits at copies of one operation, as one that stands at the first copy with everybody's operands."""
+    first = splits[0]
+    if len(splits) == 1:
+        return first
+    n = len(first.group.program.slots)
+    whole = Split(first.block, first.mask, first.values[:], first.lanes, first.group)
+    whole.waiting = first.waiting
+    assert first.waiting is not None
+    for split in splits[1:]:
+        assert split.waiting is not None
+        other = Split(split.block, split.mask, first.values[:], split.lanes, split.group)
+        for slot, theirs in zip(first.waiting.src, split.waiting.src, strict=True):
+            other.values[slot] = split.values[theirs]
+            if first.group.shadow is not None:
+                other.values[n + slot] = split.values[n + theirs]
+        whole.absorb(other, first.waiting.src)
+    return whole
+
+
+def _meets(one: Op | None, other: Op | None) -> bool:
+    """May lanes that wait at these operations go on together?  Any two syncwarps may (PTX ISA, bar.warp.sync)."""
+    assert one is not None and other is not None
+    return warp.same_source(one, other) or one.kind == other.kind == "syncwarp"
+
+
+def _place(splits: list[Split]) -> Place:
+    op = splits[0].waiting
+    assert op is not None
+    return Place(op.pos, splits[0].lanes.first_block, threads_of(splits), warp.describe(op))

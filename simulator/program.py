@@ -1,0 +1,382 @@
+"""The typed SIMT program: what every front end produces and what the one machine runs.
+
+Rules of this file:
+
+* It imports neither NumPy, Numba nor the machine.  A program is plain data.
+* Types are static.  Every slot has one dtype, every operation names the dtype it computes in;
+  a value never decides a type.
+* Every operand is a slot.  Constants, parameters, special registers and addresses of allocations are the
+  *initial values* of slots, not operations.  Slots are not SSA: a reassigned variable keeps its slot.
+* Aggregates (arrays, tuples, ranges) are scalarised by the front end, calls are inlined by it;
+  ``Pos.via`` keeps the call stack for display.
+
+A dtype is one of the codes in ``DTYPES``: ``b1`` (predicate), ``i1 i2 i4 i8 u1 u2 u4 u8`` (integers, size in
+bytes), ``f2 bf f4 f8`` (IEEE half, bfloat16, single, double).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+INTEGERS = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")
+FLOATS = ("f2", "bf", "f4", "f8")
+DTYPES = ("b1", *INTEGERS, *FLOATS)
+SIZES = {code: 2 if code == "bf" else int(code[1]) for code in DTYPES}
+
+
+def c_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    """Strides in bytes of a contiguous array, last axis fastest.
+
+    >>> c_strides((2, 3), 4)
+    (12, 4)
+    """
+    strides: list[int] = []
+    for extent in reversed(shape):
+        strides.insert(0, itemsize)
+        itemsize *= extent
+    return tuple(strides)
+
+
+EXIT = "<exit>"
+"""Label of the virtual block behind every exit (post-dominates everything)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pos:
+    """A place in the user's source.  ``via`` is the call site when the code was inlined from a device function."""
+
+    file: str
+    line: int
+    column: int | None = None
+    function: str = ""
+    via: Pos | None = None
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A slot that starts with a constant: int, float or bool, already in the range of the slot's dtype."""
+
+    value: int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class FromParam:
+    """A slot that starts with the launch parameter of this name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class FromRegister:
+    """A slot that starts with a special register, named as in PTX (see ``REGISTERS``)."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class FromAlloc:
+    """A slot that starts with the address of ``Program.allocs[name]``."""
+
+    name: str
+
+
+Init = Const | FromParam | FromRegister | FromAlloc
+
+REGISTERS = {
+    **{f"{base}.{axis}": "i4" for base in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"},
+    "laneid": "i4",
+    "lanemask_lt": "u4",
+    "dynamic_smem_size": "u4",
+}
+"""Special registers and their dtypes: thread and block index, their extents, lane, bytes of dynamic shared memory."""
+
+
+@dataclass(slots=True)
+class Slot:
+    """One scalar per lane.  ``name`` is the user's variable name, "" for a temporary."""
+
+    dtype: str
+    name: str = ""
+    init: Init | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Op:
+    """One operation.  ``dst`` and ``src`` are slot numbers, ``dtype`` is the type it computes in; see ``KINDS``."""
+
+    kind: str
+    dtype: str
+    dst: tuple[int, ...]
+    src: tuple[int, ...]
+    pos: Pos
+    attr: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class Term:
+    """How a block ends: ``jump`` (to[0]), ``branch`` (cond ? to[0] : to[1]) or ``exit``."""
+
+    kind: str
+    pos: Pos
+    to: tuple[str, ...] = ()
+    cond: int | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Block:
+    """Straight-line operations and a terminator."""
+
+    ops: list[Op] = field(default_factory=list)
+    term: Term | None = None
+
+
+@dataclass(slots=True)
+class Alloc:
+    """Memory that the program declares.
+
+    ``space`` is ``shared`` (a copy per block), ``local`` (a copy per lane) or ``const`` (one copy, holding ``data``).
+    ``size`` is in bytes; ``dynamic`` shared allocations take theirs from the launch and all share one address.
+    """
+
+    name: str
+    space: str
+    size: int
+    align: int
+    dtype: str
+    shape: tuple[int, ...]
+    pos: Pos
+    dynamic: bool = False
+    data: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """One scalar that the launch hands over.
+
+    ``path`` leads to the argument (``(2,)`` the third, ``(2, 0)`` the first item of a tuple).  ``role`` says what of
+    it: ``value`` (the scalar itself), or of an array its ``address``, ``shape`` or ``stride`` (bytes) along ``axis``,
+    its ``size`` (elements) or ``itemsize``; ``zero`` is a word that the ABI has but nobody reads.
+    """
+
+    name: str
+    dtype: str
+    role: str
+    path: tuple[int, ...]
+    axis: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What an operation kind takes and gives: numbers of sources and results (None: any) and its attributes."""
+
+    group: str
+    src: int | None
+    dst: int | None
+    attrs: tuple[str, ...] = ()
+    doc: str = ""
+
+
+KINDS: Mapping[str, Kind] = {
+    # -- move: all pure, none sees the active mask
+    "mov": Kind("move", 1, 1, doc="copy"),
+    "bitcast": Kind("move", 1, 1, ("source",), "the same bits as another dtype of the same size; source: its dtype"),
+    "cvt": Kind(
+        "move",
+        1,
+        1,
+        ("source",),
+        "convert from dtype `source`.  int->int wraps; ->b1 is `!= 0`; b1-> is 0 or 1; to float rounds to nearest even;"
+        " float->int truncates and saturates, NaN gives 0 (PTX cvt.rzi)",
+    ),
+    "select": Kind("move", 3, 1, doc="src[0] (b1) ? src[1] : src[2]"),
+    # -- arithmetic: integers wrap
+    "add": Kind("arithmetic", 2, 1),
+    "sub": Kind("arithmetic", 2, 1),
+    "mul": Kind("arithmetic", 2, 1),
+    "neg": Kind("arithmetic", 1, 1),
+    "abs": Kind("arithmetic", 1, 1),
+    "fma": Kind("arithmetic", 3, 1, doc="src[0]*src[1]+src[2], one rounding"),
+    "min": Kind("arithmetic", 2, 1, ("nan",), "floats, nan='ignore' (fmin) or 'propagate'"),
+    "max": Kind("arithmetic", 2, 1, ("nan",), "floats, nan='ignore' (fmax) or 'propagate'"),
+    "div": Kind("arithmetic", 2, 1, doc="floats: true division.  Integers: truncates as C; by zero gives all ones"),
+    "rem": Kind("arithmetic", 2, 1, doc="C remainder (sign of src[0]; floats: fmod).  Integer by zero gives src[0]"),
+    "floordiv": Kind("arithmetic", 2, 1, doc="Python //.  Integer by zero gives 0"),
+    "mod": Kind("arithmetic", 2, 1, doc="Python %.  Integer by zero gives 0"),
+    # -- bits: integers; and, or, xor, not also b1
+    "and": Kind("bits", 2, 1),
+    "or": Kind("bits", 2, 1),
+    "xor": Kind("bits", 2, 1),
+    "not": Kind("bits", 1, 1),
+    "shl": Kind("bits", 2, 1, ("amount",), "`amount` is the dtype of src[1]; amounts past the width clamp, as in PTX"),
+    "shr": Kind("bits", 2, 1, ("amount",), "arithmetic for signed dtypes, logical for unsigned; amounts clamp"),
+    "popc": Kind("bits", 1, 1, doc="dst u4"),
+    "clz": Kind("bits", 1, 1, doc="dst u4; of 0: the width"),
+    "brev": Kind("bits", 1, 1),
+    # -- compare, dst b1
+    "cmp": Kind(
+        "compare",
+        2,
+        1,
+        ("how", "unordered"),
+        "how: lt le gt ge eq ne.  unordered: the answer when an operand is NaN (Python's != is ne with True)",
+    ),
+    "classify": Kind("compare", 1, 1, ("fn",), "fn: isnan isinf isfinite signbit"),
+    # -- math: floats
+    "round": Kind("math", 1, 1, ("mode",), "to an integral float; mode: even floor ceil trunc away"),
+    "sqrt": Kind("math", 1, 1),
+    "rsqrt": Kind("math", 1, 1, doc="1/sqrt(x), correctly rounded here; hardware's approximation is within 2 ulp"),
+    "copysign": Kind("math", 2, 1),
+    "math": Kind("math", None, None, ("fn",), "fn: exp exp2 log log2 log10 sin pow atan2 erf ... (operations/math)"),
+    # -- address
+    "elem": Kind(
+        "address",
+        None,
+        1,
+        ("name", "signed"),
+        "dtype i8.  src: base, then (index, extent, stride in bytes) per axis; dst: the byte address.  Checks every"
+        " axis; a negative index wraps once where signed[axis].  Index slots are i8 or u8",
+    ),
+    # -- memory; src[0] is a byte address (i8).  guarded: the last src is a b1, lanes without it do nothing
+    "ld": Kind("memory", None, None, ("name", "guarded"), "n results: n consecutive elements as one access"),
+    "st": Kind("memory", None, 0, ("name", "guarded"), "src: address, n values"),
+    "atom": Kind(
+        "memory",
+        None,
+        None,
+        ("name", "op", "guarded"),
+        "op: add sub max min nanmax nanmin and or xor inc dec exch cas; src: address, operand (cas: compare, new);"
+        " dst: the old value, or nothing",
+    ),
+    "fence": Kind("memory", 0, 0, ("scope",), "scope: block device system"),
+    # -- warp; the mask is a u4 slot, last in src
+    "shfl": Kind(
+        "warp",
+        4,
+        None,
+        ("mode",),
+        "mode: idx up down bfly (PTX shfl.sync); src: value, lane or offset (i4), clamp c (i4), mask;"
+        " dst: value, or value and a b1 that says whether the source lane was in range",
+    ),
+    "vote": Kind("warp", 2, 1, ("mode",), "mode: all any eq (dst b1), ballot (dst u4); src: b1, mask"),
+    "match": Kind("warp", 2, None, ("mode",), "mode: any (dst u4), all (dst u4, b1); src: value, mask"),
+    "activemask": Kind("warp", 0, 1, doc="dst u4"),
+    "syncwarp": Kind("warp", 1, 0, doc="src: mask"),
+    # -- block
+    "bar": Kind("block", None, None, ("reduce",), "reduce: None, or count/and/or with a b1 source and an i4 result"),
+    # -- other
+    "trap": Kind("other", 0, 0, ("message",), "a `raise` was reached; the lanes exit after it"),
+}
+"""The operation kinds: the whole vocabulary that front ends may use and the machine understands."""
+
+SYNC = frozenset({"shfl", "vote", "match", "syncwarp", "bar"})
+MEMORY = frozenset({"ld", "st", "atom"})
+
+
+@dataclass(eq=False)
+class Program:
+    """A kernel, flat: slots, blocks, declared memory and the parameters that a launch must bind.
+
+    ``arguments`` names the kernel's arguments in call order; ``launch_bounds`` is (threads, blocks) if declared.
+    """
+
+    name: str
+    front: str
+    pos: Pos
+    arguments: tuple[str, ...] = ()
+    params: list[Param] = field(default_factory=list)
+    slots: list[Slot] = field(default_factory=list)
+    blocks: dict[str, Block] = field(default_factory=dict)
+    entry: str = ""
+    allocs: dict[str, Alloc] = field(default_factory=dict)
+    derived: dict[Any, Any] = field(default_factory=dict, repr=False)
+    """What the machine works out of the finished program and keeps with it (control flow, generated code)."""
+    _initial: dict[tuple[str, Init, str], int] = field(default_factory=dict, repr=False)
+
+    def slot(self, dtype: str, name: str = "", init: Init | None = None) -> int:
+        """A new slot; slots with the same initial value are shared (they are never written)."""
+        if init is not None:
+            # repr tells -0.0 from 0.0 and True from 1, which compare equal
+            key = (dtype + repr(init), init, "" if isinstance(init, Const) else name)
+            if key in self._initial:
+                return self._initial[key]
+            self._initial[key] = len(self.slots)
+        self.slots.append(Slot(dtype, name, init))
+        return len(self.slots) - 1
+
+    def const(self, dtype: str, value: int | float | bool) -> int:
+        """The slot that holds this constant."""
+        return self.slot(dtype, "", Const(value))
+
+    def ops(self) -> Iterator[Op]:
+        """All operations, block by block."""
+        for block in self.blocks.values():
+            yield from block.ops
+
+    def describe(self, slot: int) -> str:
+        """A slot in words, for the printed program."""
+        found = self.slots[slot]
+        match found.init:
+            case None:
+                return f"{found.name or 't'}.{slot}"
+            case Const(value):
+                return f"{value!r}:{found.dtype}"
+            case FromParam(name) | FromRegister(name) | FromAlloc(name):
+                return f"{name}:{found.dtype}"
+
+    def __str__(self) -> str:
+        lines = [f"program {self.name} ({self.front})"]
+        for label, block in self.blocks.items():
+            lines.append(f" block {label}:")
+            for op in block.ops:
+                attrs = " ".join(f"{key}={value}" for key, value in op.attr.items())
+                left = ", ".join(map(self.describe, op.dst))
+                right = ", ".join(map(self.describe, op.src))
+                lines.append(f"  {op.pos.line:4d}  {left:24s} = {op.kind}.{op.dtype} {right}  {attrs}".rstrip())
+            if block.term is not None:
+                cond = "" if block.term.cond is None else self.describe(block.term.cond)
+                lines.append(f"        {block.term.kind} {cond} {' '.join(block.term.to)}".rstrip())
+        return "\n".join(lines)
+
+
+def validate(program: Program) -> Program:
+    """Check that a front end kept the rules; a breach is that front end's bug.  Returns the program."""
+    for label, block in program.blocks.items():
+        for op in block.ops:
+            _check_op(program, op)
+        term = block.term
+        if term is None:
+            raise ValueError(f"block {label} has no terminator")
+        if term.kind not in ("jump", "branch", "exit") or len(term.to) != ("exit", "jump", "branch").index(term.kind):
+            raise ValueError(f"block {label} ends with {term}")
+        if term.kind == "branch" and (term.cond is None or program.slots[term.cond].dtype != "b1"):
+            raise ValueError(f"block {label} branches on something that is not a predicate")
+        if missing := [to for to in term.to if to not in program.blocks]:
+            raise ValueError(f"block {label} goes to {missing[0]}, which does not exist")
+    if program.entry not in program.blocks:
+        raise ValueError("the program has no entry block")
+    return program
+
+
+def _check_op(program: Program, op: Op) -> None:
+    kind = KINDS.get(op.kind)
+    if kind is None:
+        raise ValueError(f"{op.pos}: unknown operation kind {op.kind!r}")
+    if op.dtype not in DTYPES:
+        raise ValueError(f"{op.pos}: unknown dtype {op.dtype!r}")
+    for count, found, side in ((kind.src, op.src, "sources"), (kind.dst, op.dst, "results")):
+        if count is not None and len(found) != count:
+            raise ValueError(f"{op.pos}: {op.kind} has {len(found)} {side} instead of {count}")
+    if extra := set(op.attr) - set(kind.attrs):
+        raise ValueError(f"{op.pos}: {op.kind} knows no attribute {sorted(extra)}")
+    if written := [slot for slot in op.dst if program.slots[slot].init is not None]:
+        raise ValueError(f"{op.pos}: {op.kind} writes {program.describe(written[0])}, which is constant")
+    plain = kind.group in ("arithmetic", "math") or op.kind in ("mov", "and", "or", "xor", "not", "brev")
+    if plain and op.kind != "math":
+        for slot in (*op.src, *op.dst):
+            if program.slots[slot].dtype != op.dtype:
+                raise ValueError(f"{op.pos}: {op.kind}.{op.dtype} has an operand of dtype {program.slots[slot].dtype}")

@@ -1,0 +1,71 @@
+"""The same kernels on a GPU through CuPy: same results, on the caller's stream."""
+
+import numpy as np
+import pytest
+
+from numba_norms import layer_norm, moments, reference, rms_norm
+from tests.tolerances import FLOAT16, FLOAT32, FLOAT64, RESULT, STATISTIC, assert_close, condition
+
+
+def device():
+    try:
+        import cupy
+
+        cupy.cuda.runtime.getDeviceCount()
+    except Exception:  # noqa: BLE001  no CuPy, no driver, no device: one reason, no GPU
+        pytest.skip("no GPU")
+    return cupy
+
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture(scope="module")
+def cp():
+    return device()
+
+
+@pytest.mark.parametrize("columns", [1, 33, 1000, 4097])
+@pytest.mark.parametrize("dtype", [FLOAT16, FLOAT32, FLOAT64], ids=str)
+def test_against_float64(cp, dtype, columns):
+    x = np.random.default_rng(0).standard_normal((33, columns)).astype(dtype)
+    w, b = x[0] + 1, x[1]
+    on_device = [cp.asarray(array) for array in (x, w, b)]
+    y = rms_norm(*on_device[:2])
+    assert isinstance(y, cp.ndarray)
+    assert_close(cp.asnumpy(y), reference.rms_norm(x, w), RESULT[dtype])
+    for variance in ("two-pass", "welford"):
+        y = layer_norm(*on_device, variance=variance)
+        assert_close(cp.asnumpy(y), reference.layer_norm(x, w, b), RESULT[dtype], condition(x, 1e-5))
+
+
+def test_views_and_axes(cp):
+    x = np.random.default_rng(0).standard_normal((40, 320)).astype(np.float32)
+    for view in (np.s_[:, ::8], np.s_[1:], np.s_[:, 1:34]):
+        assert_close(cp.asnumpy(rms_norm(cp.asarray(x)[view])), reference.rms_norm(x[view]), RESULT[FLOAT32])
+    y = layer_norm(cp.asarray(x), axis=0)
+    assert_close(cp.asnumpy(y), reference.layer_norm(x, axis=0), RESULT[FLOAT32], condition(x, 1e-5, 0))
+    found = moments(cp.asarray(x))
+    assert_close(cp.asnumpy(found.mean), reference.moments(x)[1], STATISTIC[FLOAT32])
+
+
+def test_current_stream_orders_the_work(cp):
+    x = cp.ones((512, 4096), np.float32)
+    with cp.cuda.Stream(non_blocking=True) as stream:
+        for k in range(50):
+            x.fill(k + 1)
+            y = rms_norm(x, eps=0)
+            z = y + 1  # on the same stream: must see y
+            x.fill(0)
+        stream.synchronize()
+    assert abs(cp.asnumpy(z) - 2).max() < 1e-5
+
+
+def test_out_and_zero_rows(cp):
+    x = cp.ones((3, 64), np.float16)
+    assert rms_norm(x, out=x) is x
+    assert rms_norm(cp.empty((0, 8), np.float32)).shape == (0, 8)
+    with pytest.raises(ValueError, match="overlaps x in part"):
+        rms_norm(x[:2], out=x[1:])
+    with pytest.raises(TypeError, match=r"CuPy.*NumPy"):
+        rms_norm(x, np.ones(64, np.float16))
