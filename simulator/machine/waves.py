@@ -18,7 +18,7 @@ from simulator.machine.split import Join, Split
 from simulator.machine.values import narrow
 from simulator.program import Op, Term
 
-PATIENCE = 20_000
+PATIENCE = 5_000
 """Segments that one split may run while lanes wait for it, before the wave is handed over."""
 
 
