@@ -47,6 +47,55 @@ def check_parameter(name: str, parameter: Any, x: Any, axes: tuple[int, ...]) ->
         )
 
 
+def check_channel_axis(axis: Any, x: Any) -> int:
+    """The axis of the channels, not negative.  Raises as NumPy does (AxisError is a ValueError)."""
+    try:
+        given = operator.index(axis)
+    except TypeError:
+        raise TypeError(f"channel_axis is {axis!r}; it must be an int") from None
+    if not -x.ndim <= given < x.ndim:
+        raise np.exceptions.AxisError(given, x.ndim, "channel_axis of x")
+    return given % x.ndim
+
+
+def check_per_channel(name: str, array: Any, x: Any, axis: int) -> None:
+    """None, or an array on the host of ``x`` with a number for each of its channels."""
+    if array is None:
+        return
+    check_array(name, array)
+    check_host(name, array, x)
+    if array.shape != (x.shape[axis],):
+        raise ValueError(
+            f"{name} has shape {array.shape}; x of shape {x.shape} has its channels along axis {axis}"
+            f" and needs {(x.shape[axis],)}"
+        )
+
+
+def check_updated(name: str, array: Any, **others: Any) -> None:
+    """An array that a launch reads and writes: writable, each element at an address that nothing else has."""
+    if isinstance(array, np.ndarray) and not array.flags.writeable:
+        raise ValueError(f"{name} is read-only; training updates it in place")
+    if overlaps_itself(array):
+        raise ValueError(f"{name} overlaps itself: strides {array.strides} map several elements to one address")
+    for other, memory in others.items():
+        if memory is not None and overlap(array, memory):
+            raise ValueError(f"{name}, which training updates in place, shares memory with {other}")
+
+
+def check_momentum(momentum: Any) -> float:
+    """A number from 0 to 1."""
+    if momentum is None:
+        raise TypeError(
+            "momentum is None; a cumulative average has to know how many batches there were: pass 1 / number of"
+            " batches, this one included"
+        )
+    if not _is_number(momentum):
+        raise TypeError(f"momentum is {momentum!r}; it must be a number")
+    if not 0 <= momentum <= 1:
+        raise ValueError(f"momentum is {momentum!r}; it must lie between 0 and 1")
+    return float(momentum)
+
+
 def check_host(name: str, array: Any, x: Any) -> None:
     """``array`` lives where ``x`` lives: TypeError for NumPy with CuPy, ValueError for two devices."""
     if host_of(array) != host_of(x):

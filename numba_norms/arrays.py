@@ -149,11 +149,11 @@ class Rows:
     def matrix(self, array: Any) -> Any:
         """``array`` as [rows, D]: a view where its strides allow one, otherwise a copy."""
         moved = array.transpose(*self.kept, *self.axes)
-        return _aligned(moved.reshape(self.count, self.columns))
+        return aligned(moved.reshape(self.count, self.columns))
 
     def vector(self, parameter: Any) -> Any:
         """A weight or bias as [D]; None stays None."""
-        return None if parameter is None else _aligned(parameter.reshape(self.columns))
+        return None if parameter is None else aligned(parameter.reshape(self.columns))
 
     def write_back(self, matrix: Any, array: Any) -> None:
         """Copy the result into ``array`` unless ``matrix`` is a view of it."""
@@ -162,6 +162,71 @@ class Rows:
             moved[...] = matrix.reshape(moved.shape)
 
 
-def _aligned(array: Any) -> Any:
+@dataclass(frozen=True)
+class Channels:
+    """How an array with a channel axis becomes [outer, C, inner], by where its elements lie in memory.
+
+    ``outer`` are the axes whose neighbours lie further apart than neighbouring channels, ``inner`` those whose lie
+    closer, each in the order of memory.  Nothing closer: the channels are contiguous.  One channel: all is inner.
+
+    >>> images = np.zeros((8, 3, 20, 30))
+    >>> Channels.of(images, 1).blocks(images).shape
+    (8, 3, 600)
+    >>> last = np.zeros((8, 20, 30, 3)).transpose(0, 3, 1, 2)       # the same shape, channels last in memory
+    >>> Channels.of(last, 1).blocks(last).shape
+    (4800, 3, 1)
+    """
+
+    shape: tuple[int, ...]
+    axis: int
+    outer: tuple[int, ...]
+    inner: tuple[int, ...]
+
+    @classmethod
+    def of(cls, array: Any, axis: int) -> Channels:
+        """The layout of ``array``, whose channels lie along ``axis``."""
+        apart = [abs(stride) for stride in array.strides]
+        others = sorted((a for a in range(array.ndim) if a != axis), key=lambda a: -apart[a])
+        near = {a for a in others if array.shape[a] > 1 and (array.shape[axis] == 1 or apart[a] < apart[axis])}
+        outer, inner = (tuple(a for a in others if (a in near) == which) for which in (False, True))
+        return cls(array.shape, axis, outer, inner)
+
+    @property
+    def count(self) -> int:
+        """C, the number of channels."""
+        return self.shape[self.axis]
+
+    @property
+    def samples(self) -> int:
+        """How many elements a channel has."""
+        return math.prod(n for axis, n in enumerate(self.shape) if axis != self.axis)
+
+    @property
+    def statistics(self) -> tuple[int, ...]:
+        """The shape of mean and rstd: [C], with every other axis kept as 1."""
+        return tuple(n if axis == self.axis else 1 for axis, n in enumerate(self.shape))
+
+    @property
+    def _order(self) -> tuple[int, ...]:
+        return (*self.outer, self.axis, *self.inner)
+
+    def blocks(self, array: Any) -> Any:
+        """``array`` as [outer, C, inner]: a view where its strides allow one, otherwise a copy."""
+        sizes = (math.prod(self.shape[axis] for axis in axes) for axes in (self.outer, (self.axis,), self.inner))
+        return aligned(array.transpose(*self._order).reshape(tuple(sizes)))
+
+    def empty(self, like: Any) -> Any:
+        """A new array of this shape in this order of memory, dense, with the dtype and host of ``like``."""
+        moved = empty(tuple(self.shape[axis] for axis in self._order), like.dtype, like)
+        return moved.transpose(*(self._order.index(axis) for axis in range(len(self.shape))))
+
+    def write_back(self, blocks: Any, array: Any) -> None:
+        """Copy the result into ``array`` unless ``blocks`` is a view of it."""
+        if address(blocks) != address(array):
+            moved = array.transpose(*self._order)
+            moved[...] = blocks.reshape(moved.shape)
+
+
+def aligned(array: Any) -> Any:
     """``array``, copied if its elements straddle their natural alignment, as a field of packed records does."""
     return np.require(array, requirements="A").view(np.ndarray) if isinstance(array, np.ndarray) else array

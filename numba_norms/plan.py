@@ -27,6 +27,28 @@ def threads_for(columns: int) -> int:
     return next(threads for most, threads in THREADS if columns <= most)
 
 
+TILE_WIDTH = 32
+"""Channels that a block takes side by side where channels are contiguous: a warp reads them in one request."""
+
+TILE_THREADS: tuple[tuple[int, int], ...] = (
+    # up to so many samples, threads: blocks are few (one for 32 channels), so long batches want large ones
+    (8, 64),
+    (64, 256),
+    (512, 512),
+    (1 << 62, 1024),
+)
+
+
+def tile_for(samples: int, channels: int) -> tuple[int, int]:
+    """Threads and width of the blocks for contiguous channels: few channels leave a warp room for several samples.
+
+    >>> [tile_for(samples, channels) for samples, channels in ((4, 100), (64, 100), (1 << 20, 3))]
+    [(64, 32), (256, 32), (1024, 4)]
+    """
+    width = min(TILE_WIDTH, 1 << (channels - 1).bit_length())
+    return next(threads for most, threads in TILE_THREADS if samples <= most), width
+
+
 def check_threads(threads: int) -> int:
     """``threads`` if the kernels can run with it: a power of two from 1 to 1024.  ValueError otherwise."""
     if not 1 <= threads <= MAX_THREADS or threads & (threads - 1):

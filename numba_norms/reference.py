@@ -47,6 +47,21 @@ class RMSNormSteps(NamedTuple):
     """weight * x_hat"""
 
 
+class BatchNormSteps(NamedTuple):
+    """What BatchNorm computes.  ``mean`` and ``variance`` keep every axis but the channels' as 1."""
+
+    mean: Float64
+    """of the batch in training, the running mean otherwise"""
+    variance: Float64
+    """of the batch, divided by its number of samples; the running variance otherwise"""
+    y: Float64
+    """weight * (x - mean) / sqrt(variance + eps) + bias"""
+    running_mean: Float64 | None
+    """after this batch; in inference as before"""
+    running_var: Float64 | None
+    """after this batch; in inference as before"""
+
+
 @overload
 def steps(
     x: ArrayLike, kind: Literal["layer_norm"], weight: ArrayLike | None = ..., bias: ArrayLike | None = ...,
@@ -112,6 +127,48 @@ def layer_norm(
 def rms_norm(x: ArrayLike, weight: ArrayLike | None = None, *, eps: float = 1e-6, axis: Axis = -1) -> Float64:
     """weight * x / sqrt(mean(x²) + eps), in float64."""
     return steps(x, "rms_norm", weight, eps=eps, axis=axis).y
+
+
+def batch_norm(
+    x: ArrayLike,
+    running_mean: ArrayLike | None,
+    running_var: ArrayLike | None,
+    weight: ArrayLike | None = None,
+    bias: ArrayLike | None = None,
+    *,
+    training: bool,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+    channel_axis: int = 1,
+    unbiased: bool = True,
+) -> BatchNormSteps:
+    """BatchNorm in float64; the running arrays are returned anew, none is changed.
+
+    ``unbiased=False`` averages the biased variance into the running one, as ONNX does.
+
+    >>> x = [[1.0], [2.0], [3.0]]                               # three samples of one feature
+    >>> batch_norm(x, [0.0], [1.0], training=True, momentum=1).running_var
+    array([1.])
+    >>> batch_norm(x, [0.0], [1.0], training=True, momentum=1, unbiased=False).running_var.round(3)
+    array([0.667])
+    """
+    wide, channel = widen(x), channel_axis
+    samples = tuple(a for a in range(wide.ndim) if a != channel % wide.ndim)
+    old_mean, old_var = (None if old is None else widen(old) for old in (running_mean, running_var))
+    new_mean, new_var = old_mean, old_var
+    if training:
+        mean, variance = wide.mean(axis=samples, keepdims=True), wide.var(axis=samples, keepdims=True)
+        if old_mean is not None and old_var is not None:
+            spread = wide.var(axis=samples, ddof=1 if unbiased else 0)
+            new_mean = (1 - momentum) * old_mean + momentum * mean.reshape(old_mean.shape)
+            new_var = (1 - momentum) * old_var + momentum * spread
+    elif old_mean is None or old_var is None:
+        raise ValueError("inference normalises by running_mean and running_var")
+    else:
+        mean, variance = along(old_mean, wide, channel, 0.0), along(old_var, wide, channel, 1.0)
+    x_hat = (wide - mean) / np.sqrt(variance + eps)
+    y = x_hat * along(weight, wide, channel, 1.0) + along(bias, wide, channel, 0.0)
+    return BatchNormSteps(mean, variance, y, new_mean, new_var)
 
 
 def moments(x: ArrayLike, axis: Axis = -1) -> tuple[int, Float64, Float64]:

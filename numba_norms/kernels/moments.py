@@ -11,8 +11,23 @@ from numba_norms.kernels.reduce import block_moments, warps_of
 
 
 @cache
+def welford_step(compute: Any) -> Any:
+    """Device function ``(count, mean, m2, value) -> count, mean, m2``: one more value joins."""
+
+    @cuda.jit(device=True)
+    def welford_step(count, mean, m2, value):
+        delta = value - mean  # from the old mean ...
+        count += compute(1)
+        mean += delta / count
+        return count, mean, m2 + delta * (value - mean)  # ... times from the new
+
+    return welford_step
+
+
+@cache
 def stream_moments(threads: int, compute: Any) -> Any:
     """Device function ``(x, row) -> count, mean, m2`` of the columns that the calling thread owns."""
+    step = welford_step(compute)
 
     @cuda.jit(device=True)
     def stream_moments(x, row):
@@ -20,11 +35,7 @@ def stream_moments(threads: int, compute: Any) -> Any:
         mean = compute(0)
         m2 = compute(0)
         for j in range(cuda.threadIdx.x, x.shape[1], threads):
-            value = compute(x[row, j])
-            delta = value - mean  # from the old mean ...
-            count += compute(1)
-            mean += delta / count
-            m2 += delta * (value - mean)  # ... times from the new: Welford's step
+            count, mean, m2 = step(count, mean, m2, compute(x[row, j]))
         return count, mean, m2
 
     return stream_moments

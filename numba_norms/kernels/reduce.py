@@ -5,7 +5,7 @@ Rules of this file:
 * The tree is fixed by the number of threads alone.  Sums therefore repeat bit for bit, and a row's result does not
   depend on how many rows there are.
 * Every barrier is needed: take one away and some order of the warps gives another result (a test does that).  The
-  one exception: ``moments``, where thread 0 alone reads the result, could do without the last.
+  exceptions: ``moments`` and BatchNorm's planes, where thread 0 alone reads the result, could do without the last.
 * Shared arrays come from the kernel, one set per reduction, so a second reduction cannot overwrite what a slow warp
   still reads of the first.
 * ``lanes`` and ``threads`` are powers of two.  A shuffle names exactly the lanes that take part, and starts at

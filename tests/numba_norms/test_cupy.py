@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from numba_norms import layer_norm, moments, reference, rms_norm
+from numba_norms import batch_norm, layer_norm, moments, reference, rms_norm
 from tests.tolerances import FLOAT16, FLOAT32, FLOAT64, RESULT, STATISTIC, assert_close, condition
 
 
@@ -37,6 +37,25 @@ def test_against_float64(cp, dtype, columns):
     for variance in ("two-pass", "welford"):
         y = layer_norm(*on_device, variance=variance)
         assert_close(cp.asnumpy(y), reference.layer_norm(x, w, b), RESULT[dtype], condition(x, 1e-5))
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1), (1, 0, 2)], ids=str)
+@pytest.mark.parametrize("dtype", [FLOAT16, FLOAT32, FLOAT64], ids=str)
+def test_batch_norm_against_float64(cp, dtype, order):
+    x = np.random.default_rng(0).standard_normal((33, 70, 29)).astype(dtype)
+    mean, var = np.zeros(70, np.float32), np.ones(70, np.float32)
+    expected = reference.batch_norm(x, mean, var, training=True)
+    on_device = cp.ascontiguousarray(cp.asarray(x).transpose(order)).transpose(*np.argsort(order).tolist())
+    new_mean, new_var = cp.asarray(mean), cp.asarray(var)
+    y = batch_norm(on_device, new_mean, new_var, training=True)
+    assert isinstance(y, cp.ndarray) and y.strides == on_device.strides
+    assert_close(cp.asnumpy(y), expected.y, RESULT[dtype])
+    assert_close(cp.asnumpy(new_mean), expected.running_mean, STATISTIC[FLOAT32])
+    assert_close(cp.asnumpy(new_var), expected.running_var, STATISTIC[FLOAT32])
+    y = batch_norm(on_device[:1], new_mean, new_var, training=False)
+    again = reference.batch_norm(x[:1], cp.asnumpy(new_mean), cp.asnumpy(new_var), training=False)
+    assert_close(cp.asnumpy(y), again.y, RESULT[dtype])
+    assert batch_norm(on_device[:0], new_mean, new_var, training=True).shape == (0, 70, 29)
 
 
 def test_views_and_axes(cp):

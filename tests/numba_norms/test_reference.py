@@ -42,8 +42,24 @@ def test_moments():
     assert (count, mean.tolist(), m2.tolist()) == (2, [[1000.5], [3.0]], [[0.5], [2.0]])
 
 
+def test_batch_norm():
+    x = np.array([[1, 10], [2, 20], [3, 60]])
+    found = reference.batch_norm(x, [0, 0], [1, 1], [1, 2], [0, 5], training=True, momentum=0.5, eps=0)
+    assert found.mean.tolist() == [[2, 30]]
+    np.testing.assert_allclose(found.variance, [[2 / 3, 1400 / 3]])
+    np.testing.assert_allclose(found.y[:, 0], [-1.2247, 0, 1.2247], atol=5e-5)
+    np.testing.assert_allclose(found.y[:, 1], 5 + 2 * np.array([-20, -10, 30]) / np.sqrt(1400 / 3))
+    assert (found.running_mean.tolist(), found.running_var.tolist()) == ([1, 15], [1, 350.5])
+    biased = reference.batch_norm(x, [0, 0], [1, 1], training=True, momentum=1, unbiased=False)
+    np.testing.assert_allclose(biased.running_var, [2 / 3, 1400 / 3])
+    one = reference.batch_norm(x[:1].T, [1, 15], [1, 400], training=False, eps=0, channel_axis=0)
+    assert one.y.tolist() == [[0], [-0.25]]
+
+
 def test_refused():
     with pytest.raises(ValueError, match="kind"):
         reference.steps([1.0], "batch_norm")
     with pytest.raises(ValueError, match="no bias"):
         reference.steps([1.0], "rms_norm", bias=[1.0])
+    with pytest.raises(ValueError, match="running_mean and running_var"):
+        reference.batch_norm([[1.0]], None, None, training=False)
