@@ -4,10 +4,14 @@ A CuPy array runs on its GPU.  A NumPy array runs the very same kernels on the s
 """
 
 from numba_norms import reference
+from numba_norms.add_norm import AddLayerNormStats, AddNorm, AddRMSNormStats, add_layer_norm, add_rms_norm
 from numba_norms.batch_norm import batch_norm
 from numba_norms.launch import SimulatedOnCPU
 from numba_norms.layer_norm import layer_norm
 from numba_norms.moments import Moments, merge_moments, moments
 from numba_norms.rms_norm import rms_norm
 
-__all__ = ["Moments", "SimulatedOnCPU", "batch_norm", "layer_norm", "merge_moments", "moments", "reference", "rms_norm"]
+__all__ = [
+    "AddLayerNormStats", "AddNorm", "AddRMSNormStats", "Moments", "SimulatedOnCPU", "add_layer_norm", "add_rms_norm",
+    "batch_norm", "layer_norm", "merge_moments", "moments", "reference", "rms_norm",
+]  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,21 @@ def check_array(name: str, array: Any) -> None:
         )
 
 
-def check_parameter(name: str, parameter: Any, x: Any, axes: tuple[int, ...]) -> None:
-    """A weight or bias: None, or an array on the host of ``x`` with the shape of the normalised axes."""
+def check_dtype(name: str, dtype: Any) -> np.dtype[Any]:
+    """One of the dtypes that the norms take, from its name, its scalar type or the dtype itself."""
+    by_name = {kind.name: kind for kind in FLOATS}
+    if isinstance(dtype, str) and dtype in by_name:
+        return by_name[dtype]  # NumPy alone does not know the name bfloat16
+    if dtype is None or isinstance(dtype, str) or np.dtype(dtype) not in FLOATS:  # NumPy takes None for float64
+        raise TypeError(f"{name} is {dtype}; the kernels take {', '.join(by_name)}")
+    return np.dtype(dtype)
+
+
+def check_parameter(name: str, parameter: Any, x: Any, axes: tuple[int, ...], *, of: str = "x") -> None:
+    """A weight or bias: None, or an array on the host of ``x`` with the shape of the normalised axes.
+
+    Here and below, ``of`` is what the caller knows ``x`` as.
+    """
     if parameter is None:
         return
     if isinstance(parameter, (int, tuple)):
@@ -38,11 +52,11 @@ def check_parameter(name: str, parameter: Any, x: Any, axes: tuple[int, ...]) ->
             f" an int or a tuple of ints (default -1), and {name} is an array or None"
         )
     check_array(name, parameter)
-    check_host(name, parameter, x)
+    check_host(name, parameter, x, of=of)
     shape = tuple(x.shape[axis] for axis in axes)
     if parameter.shape != shape:
         raise ValueError(
-            f"{name} has shape {parameter.shape}; x of shape {x.shape} normalised over axis {_in_words(axes)}"
+            f"{name} has shape {parameter.shape}; {of} of shape {x.shape} normalised over axis {_in_words(axes)}"
             f" needs {shape}"
         )
 
@@ -96,18 +110,18 @@ def check_momentum(momentum: Any) -> float:
     return float(momentum)
 
 
-def check_host(name: str, array: Any, x: Any) -> None:
+def check_host(name: str, array: Any, x: Any, *, of: str = "x") -> None:
     """``array`` lives where ``x`` lives: TypeError for NumPy with CuPy, ValueError for two devices."""
     if host_of(array) != host_of(x):
         raise TypeError(
-            f"x is a {host_of(x)} array and {name} a {host_of(array)} array; move one of them, nothing is copied"
+            f"{of} is a {host_of(x)} array and {name} a {host_of(array)} array; move one of them, nothing is copied"
             " between host and device behind your back"
         )
     if host_of(x) == "CuPy" and array.device != x.device:
-        raise ValueError(f"x is on {x.device} and {name} on {array.device}; a kernel runs on one device")
+        raise ValueError(f"{of} is on {x.device} and {name} on {array.device}; a kernel runs on one device")
 
 
-def check_axes(axis: Any, x: Any) -> tuple[int, ...]:
+def check_axes(axis: Any, x: Any, *, of: str = "x") -> tuple[int, ...]:
     """The normalised axes, sorted and not negative.  Raises as NumPy does (AxisError is a ValueError)."""
     try:
         given = tuple(operator.index(a) for a in axis) if isinstance(axis, tuple) else (operator.index(axis),)
@@ -118,60 +132,100 @@ def check_axes(axis: Any, x: Any) -> tuple[int, ...]:
     axes = []
     for a in given:
         if not -x.ndim <= a < x.ndim:
-            raise np.exceptions.AxisError(a, x.ndim, "axis of x")
+            raise np.exceptions.AxisError(a, x.ndim, f"axis of {of}")
         axes.append(a % x.ndim)
     if len(set(axes)) < len(axes):
         raise ValueError(f"axis {axis!r} names an axis twice")
     if any(x.shape[a] == 0 for a in axes):
-        raise ValueError(f"x has shape {x.shape}: axis {_in_words(tuple(axes))} is empty, nothing can be averaged")
+        raise ValueError(f"{of} has shape {x.shape}: axis {_in_words(tuple(axes))} is empty, nothing can be averaged")
     return tuple(sorted(axes))
 
 
-def check_eps(eps: Any, x: Any) -> float:
-    """A number, zero or more and finite, as the statistics of ``x`` round it: 1e300 is no float32."""
-    if not _is_number(eps):
-        raise TypeError(f"eps is {eps!r}; it must be a number")
-    compute = compute_dtype(x.dtype)
-    try:
-        with np.errstate(all="ignore"):  # too large becomes inf, which is refused below
-            value = float(compute.type(float(eps)))
-    except OverflowError:  # without its repr: Python may refuse to print so long an integer
-        raise ValueError("eps is an integer beyond float64; it must be finite and not negative") from None
-    if not (math.isfinite(value) and eps >= 0):
-        raise ValueError(f"eps is {eps!r}; it must be finite in {compute} and not negative")
+def check_eps(eps: Any, x: Any, compute: np.dtype[Any] | None = None) -> float:
+    """A number, zero or more and finite, as the statistics of ``x`` (in ``compute``) round it: 1e300 is no float32."""
+    return _check_number("eps", eps, compute or compute_dtype(x.dtype), negative=False)
+
+
+def check_weight_offset(offset: Any, weight: Any, compute: np.dtype[Any]) -> float:
+    """A finite number, as ``compute`` rounds it; without a weight there is nothing to add it to."""
+    value = _check_number("weight_offset", offset, compute, negative=True)
+    if weight is None and value:
+        raise ValueError(f"weight_offset is {offset!r} but there is no weight to add it to; pass a weight")
     return value
 
 
-def check_out(out: Any, x: Any, **others: Any) -> None:
+def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
+    """One of a few words."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(map(repr, choices))}")
+
+
+def check_same_shape(name: str, array: Any, x: Any, *, of: str) -> None:
+    """An array that goes with ``x`` element by element; nothing is broadcast, lest a slip blow up the result."""
+    check_host(name, array, x, of=of)
+    if array.shape != x.shape:
+        raise ValueError(f"{name} has shape {array.shape} and {of} {x.shape}; they are added element by element")
+
+
+def check_out(
+    out: Any, x: Any, *, name: str = "out", of: str = "x", dtype: np.dtype[Any] | None = None, **others: Any
+) -> None:
     """An array that can take the result: writable, shape and dtype of ``x``, each element at an address of its own.
 
-    It shares memory with no input, except that it may be ``x`` itself (the same elements at the same addresses), since
-    every thread reads what it overwrites.
+    ``dtype`` is that of the result where it differs from that of ``x``.  ``out`` shares memory with no input, except
+    that it may be ``x`` itself (the same elements at the same addresses), since every thread reads what it overwrites.
     """
+    dtype = dtype or x.dtype
     if host_of(out) is None:
-        raise TypeError(f"out is a {type(out).__name__}; it must be an array like x, or None")
-    _check_unmasked("out", out)
-    check_host("out", out, x)
-    if out.dtype != x.dtype:
-        raise TypeError(f"out has dtype {out.dtype}; the result of x has {x.dtype}")
+        raise TypeError(f"{name} is a {type(out).__name__}; it must be an array like {of}, or None")
+    _check_unmasked(name, out)
+    check_host(name, out, x, of=of)
+    if out.dtype != dtype:
+        raise TypeError(f"{name} has dtype {out.dtype}; the result of {of} has {dtype}")
     if out.shape != x.shape:
-        raise ValueError(f"out has shape {out.shape}; the result of x has {x.shape}")
+        raise ValueError(f"{name} has shape {out.shape}; the result of {of} has {x.shape}")
     if isinstance(out, np.ndarray) and not out.flags.writeable:
-        raise ValueError("out is read-only")
+        raise ValueError(f"{name} is read-only")
     if overlaps_itself(out):
         raise ValueError(
-            f"out overlaps itself: strides {out.strides} map several elements of shape {out.shape} to one address"
+            f"{name} overlaps itself: strides {out.strides} map several elements of shape {out.shape} to one address"
         )
     if overlap(out, x) and not same_elements(out, x):
-        raise ValueError("out overlaps x in part; it may be x itself, or must share no memory with it")
-    for name, other in others.items():
+        raise ValueError(f"{name} overlaps {of} in part; it may be {of} itself, or must share no memory with it")
+    for other_name, other in others.items():
         if other is not None and overlap(out, other):
-            raise ValueError(f"out shares memory with {name}, which every row still reads")
+            raise ValueError(f"{name} shares memory with {other_name}, which the kernel still reads")
+
+
+def check_out_pair(out: Any) -> tuple[Any, Any]:
+    """``(h_out, z_out)``, each an array (checked by ``check_out``) or None, with no memory in common."""
+    if not isinstance(out, tuple) or len(out) != 2:
+        shown = f"a tuple of {len(out)}" if isinstance(out, tuple) else f"a {type(out).__name__}"
+        raise TypeError(f"out is {shown}; it must be a pair (h_out, z_out), each an array or None")
+    h, z = out
+    if host_of(h) == host_of(z) is not None and overlap(h, z):
+        raise ValueError("out[0] and out[1] share memory; h and z are both results")
+    return h, z
 
 
 def _check_unmasked(name: str, array: Any) -> None:
     if isinstance(array, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array, whose mask a norm would ignore; fill it or select first")
+
+
+def _check_number(name: str, given: Any, compute: np.dtype[Any], *, negative: bool) -> float:
+    """``given`` rounded to ``compute``, in which it must be finite."""
+    if not _is_number(given):
+        raise TypeError(f"{name} is {given!r}; it must be a number")
+    rest = "" if negative else " and not negative"
+    try:
+        with np.errstate(all="ignore"):  # too large becomes inf, which is refused below
+            value = float(compute.type(float(given)))
+    except OverflowError:  # without its repr: Python may refuse to print so long an integer
+        raise ValueError(f"{name} is an integer beyond float64; it must be finite{rest}") from None
+    if not (math.isfinite(value) and (negative or given >= 0)):
+        raise ValueError(f"{name} is {given!r}; it must be finite in {compute}{rest}")
+    return value
 
 
 def _is_number(value: Any) -> bool:

@@ -39,9 +39,9 @@ def numba_type(dtype: np.dtype[Any]) -> Any:
     return FLOATS[dtype]
 
 
-def compute_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype of statistics: float64 for float64, float32 for everything narrower."""
-    return np.dtype(np.float64 if dtype == np.float64 else np.float32)
+def compute_dtype(*dtypes: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of statistics: float64 where one of ``dtypes`` is float64, float32 for everything narrower."""
+    return np.dtype(np.float64 if np.dtype(np.float64) in dtypes else np.float32)
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any], like: Any) -> Any:

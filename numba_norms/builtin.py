@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from numba_norms.arrays import FLOATS, Channels, compute_dtype
+from numba_norms.add_norm import launch_add_layer_norm, launch_add_rms_norm
+from numba_norms.arguments import check_dtype
+from numba_norms.arrays import Channels, compute_dtype
 from numba_norms.batch_norm import statistics_launch
 from numba_norms.launch import Launch
 from numba_norms.layer_norm import launch as launch_layer_norm
@@ -43,6 +45,30 @@ def layer_norm_welford(shape: Sequence[int], dtype: Any = "float32", threads: in
     return launch_layer_norm(x, weight, bias, y, mean, rstd, 1e-5, variance="welford", threads=threads)
 
 
+def add_rms_norm(shape: Sequence[int], dtype: Any = "float32", threads: int | None = None) -> Launch:
+    """The residual addition and RMSNorm over the last axis in one launch; as ``rms_norm``.
+
+    >>> launch = add_rms_norm((2, 3, 4096), "float16")
+    >>> launch.kernel.__name__, launch.grid, launch.block, launch.names
+    ('add_rms_norm', 6, 256, ('residual', 'update', 'weight', 'h', 'z', 'rstd', 'eps'))
+    """
+    update, weight, _, z, rstd, _ = _arrays(shape, dtype)
+    residual = _another(update)
+    return launch_add_rms_norm(residual, update, weight, np.empty_like(z), z, rstd, 1e-6, threads=threads)
+
+
+def add_layer_norm(shape: Sequence[int], dtype: Any = "float32", threads: int | None = None) -> Launch:
+    """The residual addition and LayerNorm over the last axis in one launch; as ``rms_norm``."""
+    update, weight, bias, z, rstd, mean = _arrays(shape, dtype)
+    h, residual = np.empty_like(z), _another(update)
+    return launch_add_layer_norm(residual, update, weight, bias, h, z, mean, rstd, 1e-5, threads=threads)
+
+
+def _another(x: Any) -> Any:
+    """Random numbers of their own for a second input like ``x``."""
+    return np.random.default_rng(1).standard_normal(x.shape).astype(x.dtype)
+
+
 def batch_norm(shape: Sequence[int], dtype: Any = "float32", threads: int | None = None) -> Launch:
     """The statistics of BatchNorm in training, the first of its two launches; the channels are axis 1 of ``shape``.
 
@@ -55,7 +81,7 @@ def batch_norm(shape: Sequence[int], dtype: Any = "float32", threads: int | None
 
     Raises as ``rms_norm`` does, and ValueError for a channel with one value.
     """
-    kind = _dtype(dtype)
+    kind = check_dtype("dtype", dtype)
     if len(shape) < 2 or math.prod(shape) < 1:
         raise ValueError(f"shape {tuple(shape)}: batch_norm needs samples and channels, as in 64x32 or 8x3x32x32")
     x = np.random.default_rng(0).standard_normal(shape).astype(kind)
@@ -69,7 +95,7 @@ def batch_norm(shape: Sequence[int], dtype: Any = "float32", threads: int | None
 
 def _arrays(shape: Sequence[int], dtype: Any) -> tuple[Any, ...]:
     """x, weight, bias, y and two statistics.  The numbers are the same every time."""
-    kind = _dtype(dtype)
+    kind = check_dtype("dtype", dtype)
     *leading, columns = shape
     rows = math.prod(leading)
     if rows < 1 or columns < 1:
@@ -78,12 +104,3 @@ def _arrays(shape: Sequence[int], dtype: Any) -> tuple[Any, ...]:
     x, weight, bias = (numbers.standard_normal(n).astype(kind) for n in ((rows, columns), columns, columns))
     statistics = (np.empty(rows, compute_dtype(kind)) for _ in range(2))
     return x, weight, bias, np.empty_like(x), *statistics
-
-
-def _dtype(dtype: Any) -> np.dtype[Any]:
-    by_name = {kind.name: kind for kind in FLOATS}
-    if isinstance(dtype, str) and dtype in by_name:
-        return by_name[dtype]  # NumPy alone does not know the name bfloat16
-    if isinstance(dtype, str) or np.dtype(dtype) not in FLOATS:
-        raise TypeError(f"dtype {dtype}: the kernels take {', '.join(by_name)}")
-    return np.dtype(dtype)

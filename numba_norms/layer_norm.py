@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba_norms.arguments import check_array, check_axes, check_eps, check_out, check_parameter
+from numba_norms.arguments import check_array, check_axes, check_choice, check_eps, check_out, check_parameter
 from numba_norms.arrays import Rows, compute_dtype, empty, numba_type
 from numba_norms.kernels.layer_norm import layer_norm_kernel, layer_norm_welford_kernel
 from numba_norms.launch import Launch
@@ -78,8 +78,7 @@ def layer_norm(
     check_parameter("weight", weight, x, rows.axes)
     check_parameter("bias", bias, x, rows.axes)
     eps = check_eps(eps, x)
-    if not isinstance(variance, str) or variance not in VARIANCES:
-        raise ValueError(f"variance is {variance!r}; it must be one of {', '.join(map(repr, VARIANCES))}")
+    check_choice("variance", variance, VARIANCES)
     if out is None:
         out = empty(x.shape, x.dtype, x)
     else:

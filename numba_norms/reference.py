@@ -124,9 +124,62 @@ def layer_norm(
     return steps(x, "layer_norm", weight, bias, eps=eps, axis=axis).y
 
 
-def rms_norm(x: ArrayLike, weight: ArrayLike | None = None, *, eps: float = 1e-6, axis: Axis = -1) -> Float64:
-    """weight * x / sqrt(mean(x²) + eps), in float64."""
-    return steps(x, "rms_norm", weight, eps=eps, axis=axis).y
+def rms_norm(
+    x: ArrayLike,
+    weight: ArrayLike | None = None,
+    *,
+    eps: float = 1e-6,
+    axis: Axis = -1,
+    weight_offset: float = 0.0,
+) -> Float64:
+    """(weight_offset + weight) * x / sqrt(mean(x²) + eps), in float64.  Without a weight there is no offset."""
+    scale = None if weight is None else weight_offset + widen(weight)
+    return steps(x, "rms_norm", scale, eps=eps, axis=axis).y
+
+
+class Sum(NamedTuple):
+    """What a residual addition and the norm after it give."""
+
+    h: Float64
+    """residual + update"""
+    z: Float64
+    """norm(h)"""
+
+
+def add_rms_norm(
+    residual: ArrayLike,
+    update: ArrayLike,
+    weight: ArrayLike | None = None,
+    *,
+    eps: float = 1e-6,
+    axis: Axis = -1,
+    weight_offset: float = 0.0,
+) -> Sum:
+    """h = residual + update and z = rms_norm(h), in float64.
+
+    >>> add_rms_norm([1, 1, 1, 1], [0, 1, 2, 3], eps=0).z.round(3)
+    array([0.365, 0.73 , 1.095, 1.461])
+    """
+    h = widen(residual) + widen(update)
+    return Sum(h, rms_norm(h, weight, eps=eps, axis=axis, weight_offset=weight_offset))
+
+
+def add_layer_norm(
+    residual: ArrayLike,
+    update: ArrayLike,
+    weight: ArrayLike | None = None,
+    bias: ArrayLike | None = None,
+    *,
+    eps: float = 1e-5,
+    axis: Axis = -1,
+) -> Sum:
+    """h = residual + update and z = layer_norm(h), in float64.
+
+    >>> add_layer_norm([1, 1, 1, 1], [0, 1, 2, 3], eps=0).z.round(3)
+    array([-1.342, -0.447,  0.447,  1.342])
+    """
+    h = widen(residual) + widen(update)
+    return Sum(h, layer_norm(h, weight, bias, eps=eps, axis=axis))
 
 
 def batch_norm(

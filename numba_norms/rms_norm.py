@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba_norms.arguments import check_array, check_axes, check_eps, check_out, check_parameter
+from numba_norms.arguments import (
+    check_array,
+    check_axes,
+    check_choice,
+    check_eps,
+    check_out,
+    check_parameter,
+    check_weight_offset,
+)
 from numba_norms.arrays import Rows, compute_dtype, empty, numba_type
 from numba_norms.kernels.rms_norm import rms_norm_kernel
 from numba_norms.launch import Launch
 from numba_norms.plan import check_threads, threads_for
+
+ROUNDINGS = ("once", "llama")
 
 
 def rms_norm(
@@ -17,10 +27,12 @@ def rms_norm(
     *,
     eps: float = 1e-6,
     axis: int | tuple[int, ...] = -1,
+    weight_offset: float = 0.0,
+    rounding: str = "once",
     out: Any = None,
     return_stats: bool = False,
 ) -> Any:
-    """Divide each row by its root mean square: ``weight * x / sqrt(mean(x²) + eps)``.
+    """Divide each row by its root mean square: ``(weight_offset + weight) * x / sqrt(mean(x²) + eps)``.
 
     Parameters
     ----------
@@ -33,6 +45,12 @@ def rms_norm(
         Added to the mean square, inside the root (torch's default differs: the eps of float32).
     axis
         The axis or axes that are normalised together; everything else is a row.
+    weight_offset
+        Added to the weight, in float32 (float64 for float64): 1 for a model that stores ``weight - 1``, as Gemma does.
+        A kernel is compiled for each value.
+    rounding
+        ``"once"``, at the end; or ``"llama"``: ``x / sqrt(...)`` is rounded to the dtype of ``x`` before it is scaled
+        by the weight, and once more after, which gives the bits of Llama's own code.
     out
         Array like ``x`` that takes the result; it may be ``x`` itself.
     return_stats
@@ -49,10 +67,12 @@ def rms_norm(
     ------
     TypeError
         Something is no array, or not of these dtypes; NumPy and CuPy are mixed; a torch-style ``normalized_shape``
-        stands where the weight belongs; ``eps`` is no number; ``out`` has another dtype or a mask.
+        stands where the weight belongs; ``eps`` or ``weight_offset`` is no number; ``out`` has another dtype or a
+        mask.
     ValueError
         Shapes or axes do not fit, a normalised axis is empty, ``eps`` is negative or not finite (in float32,
-        but for float64), ``out`` is read-only or overlaps itself, or an input in part.
+        but for float64), ``weight_offset`` is not finite or lacks a weight, ``rounding`` is neither of the two,
+        ``out`` is read-only or overlaps itself, or an input in part.
 
     Examples
     --------
@@ -63,11 +83,15 @@ def rms_norm(
     >>> y, rstd = rms_norm(tokens, axis=0, eps=0, return_stats=True)
     >>> (1 / rstd**2).round(4)                                          # the mean square
     array([[18.]], dtype=float32)
+    >>> rms_norm(np.ones((1, 2), np.float32), np.array([0, 0.5], np.float32), eps=0, weight_offset=1)
+    array([[1. , 1.5]], dtype=float32)
     """
     check_array("x", x)
     rows = Rows(x.shape, check_axes(axis, x))
     check_parameter("weight", weight, x, rows.axes)
     eps = check_eps(eps, x)
+    weight_offset = check_weight_offset(weight_offset, weight, compute_dtype(x.dtype))
+    check_choice("rounding", rounding, ROUNDINGS)
     if out is None:
         out = empty(x.shape, x.dtype, x)
     else:
@@ -75,15 +99,27 @@ def rms_norm(
     rstd = empty((rows.count,), compute_dtype(x.dtype), x)
     if rows.count:
         y = rows.matrix(out)
-        launch(rows.matrix(x), rows.vector(weight), y, rstd, eps).run()
+        matrix, vector = rows.matrix(x), rows.vector(weight)
+        launch(matrix, vector, y, rstd, eps, weight_offset=weight_offset, rounding=rounding).run()
         rows.write_back(y, out)
     return (out, rstd.reshape(rows.statistics)) if return_stats else out
 
 
-def launch(x: Any, weight: Any, y: Any, rstd: Any, eps: float, threads: int | None = None) -> Launch:
+def launch(
+    x: Any,
+    weight: Any,
+    y: Any,
+    rstd: Any,
+    eps: float,
+    threads: int | None = None,
+    *,
+    weight_offset: float = 0.0,
+    rounding: str = "once",
+) -> Launch:
     """The launch for ``x`` and ``y`` [rows, D], ``weight`` [D] or None and ``rstd`` [rows]."""
     rows, columns = x.shape
     threads = threads_for(columns) if threads is None else check_threads(threads)
-    kernel = rms_norm_kernel(threads, numba_type(y.dtype), numba_type(rstd.dtype), weight is not None)
+    types = numba_type(y.dtype), numba_type(rstd.dtype)
+    kernel = rms_norm_kernel(threads, *types, weight is not None, weight_offset, rounding == "llama")
     args = (x, () if weight is None else weight, y, rstd, rstd.dtype.type(eps))
     return Launch(kernel, rows, threads, args, ("x", "weight", "y", "rstd", "eps"))

@@ -42,6 +42,23 @@ def stream_moments(threads: int, compute: Any) -> Any:
 
 
 @cache
+def stream_sum_moments(threads: int, compute: Any) -> Any:
+    """Device function ``(residual, update, row) -> count, mean, m2`` of the unrounded sum, as ``stream_moments``."""
+    step = welford_step(compute)
+
+    @cuda.jit(device=True)
+    def stream_sum_moments(residual, update, row):
+        count = compute(0)
+        mean = compute(0)
+        m2 = compute(0)
+        for j in range(cuda.threadIdx.x, residual.shape[1], threads):
+            count, mean, m2 = step(count, mean, m2, compute(residual[row, j]) + compute(update[row, j]))
+        return count, mean, m2
+
+    return stream_sum_moments
+
+
+@cache
 def moments_kernel(threads: int, compute: Any) -> Any:
     """The kernel ``(x[rows, D], mean[rows], m2[rows])``; launch it on ``[rows, threads]``."""
     warps, stream, merge_block = warps_of(threads), stream_moments(threads, compute), block_moments(threads, compute)

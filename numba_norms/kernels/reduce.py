@@ -24,6 +24,7 @@ import math
 from functools import cache
 from typing import Any
 
+import numpy as np
 from numba import cuda, float64
 from numba.cuda import libdevice
 
@@ -159,3 +160,8 @@ def _rsqrt_float64(value):
 def rsqrt(compute: Any) -> Any:
     """Device function ``(value) -> 1 / sqrt(value)`` in ``compute``; float32 is one instruction on the hardware."""
     return _rsqrt_float64 if compute is float64 else libdevice.rsqrtf
+
+
+def constant(value: float, compute: Any) -> Any:
+    """``value`` as a NumPy scalar of ``compute``: a Python float in a kernel would be float64."""
+    return np.float64(value) if compute is float64 else np.float32(value)

@@ -1,6 +1,9 @@
 """RMSNorm, the textbook way: a block per row, thread t takes columns t, t + threads, t + 2 threads, ...
 
-    y[j] = weight[j] * x[j] / sqrt(mean(x²) + eps)
+    y[j] = (offset + weight[j]) * x[j] / sqrt(mean(x²) + eps)
+
+Gemma stores weight - 1 and means offset = 1: the sum is formed in the compute type, since 1 + w in bfloat16 loses bits
+of w.  Llama rounds x[j] / sqrt(...) to storage before it multiplies; ``llama`` does so too, to give the same bits.
 
 Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019 (arXiv:1910.07467).
 """
@@ -12,16 +15,19 @@ from typing import Any
 
 from numba import cuda, int64
 
-from numba_norms.kernels.reduce import block_sum, rsqrt, warps_of
+from numba_norms.kernels.reduce import block_sum, constant, rsqrt, warps_of
 
 
 @cache
-def rms_norm_kernel(threads: int, storage: Any, compute: Any, has_weight: bool) -> Any:
+def rms_norm_kernel(
+    threads: int, storage: Any, compute: Any, has_weight: bool, weight_offset: float, llama: bool
+) -> Any:
     """The kernel ``(x[rows, D], weight[D] or (), y[rows, D], rstd[rows], eps)``; launch it on ``[rows, threads]``.
 
     ``storage`` is the Numba type of ``y``, ``compute`` that of ``rstd`` and ``eps``.  ``y`` may be ``x``.
     """
     warps, sum_block, inverse_root = warps_of(threads), block_sum(threads), rsqrt(compute)
+    has_offset, offset = weight_offset != 0, constant(weight_offset, compute)
 
     @cuda.jit
     def rms_norm(x, weight, y, rstd, eps):
@@ -42,8 +48,13 @@ def rms_norm_kernel(threads: int, storage: Any, compute: Any, has_weight: bool) 
         # Normalise and store: the row is read again, and rounded once.
         for j in range(thread, columns, threads):
             value = compute(x[row, j]) * scale
+            if llama:
+                value = compute(storage(value))
             if has_weight:
-                value *= compute(weight[j])
+                factor = compute(weight[j])
+                if has_offset:
+                    factor += offset
+                value *= factor
             y[row, j] = storage(value)
         if thread == 0:
             rstd[row] = scale

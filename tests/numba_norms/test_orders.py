@@ -20,7 +20,15 @@ def moments(shape, dtype, threads):
     return launch_moments(x, np.empty(shape[0], np.float32), np.empty(shape[0], np.float32), threads)
 
 
-KERNELS = (builtin.rms_norm, builtin.layer_norm, builtin.layer_norm_welford, moments)
+BUILTIN = (
+    builtin.rms_norm,
+    builtin.layer_norm,
+    builtin.layer_norm_welford,
+    builtin.add_rms_norm,
+    builtin.add_layer_norm,
+)
+KERNELS = (*BUILTIN, moments)
+INPUTS = ("x", "residual", "update", "weight", "bias", "eps")
 every_kernel = pytest.mark.parametrize("build", KERNELS, ids=lambda build: build.__name__)
 
 
@@ -28,7 +36,7 @@ def results(program, launch, **schedule):
     """What the arrays hold after a run: fresh copies each time, outputs filled with a mark."""
     args = [arg.copy() if isinstance(arg, np.ndarray) else arg for arg in launch.args]
     for arg, name in zip(args, launch.names, strict=True):
-        if name not in ("x", "weight", "bias", "eps"):
+        if name not in INPUTS:
             arg.fill(-7)
     run_on_machine(program, (launch.grid, 1, 1), (launch.block, 1, 1), args, **schedule)
     return [arg for arg in args if isinstance(arg, np.ndarray)]
@@ -57,7 +65,7 @@ def without_barrier(program, number):
 
 
 @pytest.mark.parametrize(
-    ("build", "barriers"), list(zip(KERNELS, (2, 4, 2, 2), strict=True)), ids=lambda v: getattr(v, "__name__", "")
+    ("build", "barriers"), list(zip(KERNELS, (2, 4, 2, 2, 4, 2), strict=True)), ids=lambda v: getattr(v, "__name__", "")
 )
 @pytest.mark.parametrize("threads", [64, 256])
 def test_every_barrier_is_needed(build, barriers, threads):
