@@ -1,4 +1,4 @@
-"""Runs any Numba-CUDA kernel on the CPU and shows what each thread does.
+"""Runs Numba-CUDA kernels on the CPU and shows what each thread does.
 
 >>> import numpy as np
 >>> from numba import cuda

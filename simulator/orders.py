@@ -96,7 +96,8 @@ def run(program: Program, launch: Launch, args: Arguments, order: Order, setting
     findings = [finding_of(found, program.name, launch, order.replay) for found in traps.faults()]
     if fault is not None and fault.kind not in ("unsupported", "read-only"):
         findings.append(finding_of(fault, program.name, launch, order.replay))
-    schedule = str(order) + (f", {traps.handed_over} blocks finished as splits" if traps.handed_over else "")
+    blocks = f"{traps.handed_over} block{'s' if traps.handed_over > 1 else ''}"
+    schedule = f"{order}, {blocks} finished as splits" if traps.handed_over else str(order)
     if not steps.launched:
         schedule = "not run"
     return Outcome(order, Trace(program.name, launch, schedule, steps, traffic, findings, lineage), fault)

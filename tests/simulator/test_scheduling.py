@@ -67,7 +67,7 @@ def test_a_lock_with_a_branch_in_its_loop(order: Any) -> None:
 
 def test_a_trace_says_when_a_wave_was_handed_over() -> None:
     trace = simulate(spins_by_two_ways)[1, 8](zeros(1, "i4"), zeros(1, "i4"), zeros(8, "i4"))
-    assert trace.schedule == "waves, 1 blocks finished as splits"
+    assert trace.schedule == "waves, 1 block finished as splits"
     assert simulate(ends_with_a_barrier)[1, 32](zeros(32, "i4")).schedule == "waves"
 
 

@@ -371,11 +371,13 @@ def test_arrays_are_never_written():
     x[0, 0] = RANGE["i4"][0]
     y = -np.ones((2, 32), np.int32)
     y[1] = 0
-    x.flags.writeable = y.flags.writeable = False
+    before = x.copy(), y.copy()
+    x.flags.writeable = y.flags.writeable = False  # an operation that writes an operand raises
     for kind in BINARY + UNARY:
         attr = {"cmp": {"how": "lt"}, "cvt": {"source": "i4"}, "bitcast": {"source": "i4"}}.get(kind, {})
         run(kind, "u4" if kind == "bitcast" else "i4", *((x,) if kind in UNARY else (x, y)), **attr)
     merge(x > 0, x, y, "i4", lanes)
+    assert np.array_equal(x, before[0]) and np.array_equal(y, before[1])
 
 
 def test_array_of_has_the_dtype_of_the_code():
