@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from numba_norms.across import launch_layer_norm_across, launch_rms_norm_across
 from numba_norms.arguments import (
     check_array,
     check_axes,
@@ -19,11 +20,16 @@ from numba_norms.arguments import (
     check_same_shape,
     check_weight_offset,
 )
-from numba_norms.arrays import Rows, compute_dtype, empty, numba_type
+from numba_norms.arrays import Array, Target
+from numba_norms.arrays.dtypes import compute_dtype, numba_type
+from numba_norms.arrays.layouts import Rows, layout_of
+from numba_norms.binding.bound import bindable
 from numba_norms.kernels.add_norm import add_layer_norm_kernel, add_layer_norm_welford_kernel, add_rms_norm_kernel
-from numba_norms.launch import Launch
-from numba_norms.plan import check_threads, threads_for
+from numba_norms.launch import Launch, optional
+from numba_norms.layer_norm import READS
+from numba_norms.plan import choose
 from numba_norms.rms_norm import ROUNDINGS
+from numba_norms.vector import layer_launch, rms_launch
 
 VARIANCES = {"two-pass": add_layer_norm_kernel, "welford": add_layer_norm_welford_kernel}
 
@@ -57,6 +63,7 @@ class AddLayerNormStats(NamedTuple):
     """1 / sqrt(variance(h) + eps), shaped like ``mean``"""
 
 
+@bindable("out")
 def add_rms_norm(
     residual: Any,
     update: Any,
@@ -78,7 +85,8 @@ def add_rms_norm(
     Parameters
     ----------
     residual, update
-        NumPy or CuPy arrays of one shape, each of float16, bfloat16, float32 or float64; any strides.
+        Arrays of one shape, each of float16, bfloat16, float32 or float64, any strides, of any kind that ``rms_norm``
+        takes.
     weight, weight_offset, rounding, eps, axis
         As for ``rms_norm``; ``rounding="llama"`` rounds to the dtype of ``update``.
     out
@@ -120,20 +128,25 @@ def add_rms_norm(
     (True, array([[1., 2., 3., 4.]], dtype=float32))
     """
     task = _Task.of(residual, update, axis, residual_dtype)
-    check_parameter("weight", weight, residual, task.rows.axes, of="residual")
-    eps = check_eps(eps, residual, task.compute)
+    weight = check_parameter("weight", weight, task.residual, task.rows.axes, of="residual")
+    eps = check_eps(eps, task.residual, task.compute)
     weight_offset = check_weight_offset(weight_offset, weight, task.compute)
     check_choice("rounding", rounding, ROUNDINGS)
     h, z = task.results(out, weight=weight)
-    rstd = task.statistic()
+    rstd = task.statistic() if return_stats else None
     if task.rows.count:
-        x, u, h_rows, z_rows = task.matrices(h, z)
-        w, offset = task.rows.vector(weight), weight_offset
-        launch_add_rms_norm(x, u, w, h_rows, z_rows, rstd, eps, weight_offset=offset, rounding=rounding).run()
-        task.write_back(h_rows, z_rows, h, z)
-    return AddRMSNormStats(h, z, rstd.reshape(task.rows.statistics)) if return_stats else AddNorm(h, z)
+        inputs, (h_rows, z_rows) = (*task.matrices, task.rows.vector(weight)), task.targets(h, z)
+        results = h_rows.memory, z_rows.memory, rstd and task.rows.statistic(rstd.memory)
+        launch = launch_add_rms_norm(*inputs, *results, eps, weight_offset=weight_offset, rounding=rounding)
+        launch.run(task.residual.place)
+        h_rows.finish()
+        z_rows.finish()
+    if rstd is None:
+        return AddNorm(h.given, z.given)
+    return AddRMSNormStats(h.given, z.given, rstd.given.reshape(task.rows.statistics))
 
 
+@bindable("out")
 def add_layer_norm(
     residual: Any,
     update: Any,
@@ -184,20 +197,24 @@ def add_layer_norm(
     array([[2.5]], dtype=float32)
     """
     task = _Task.of(residual, update, axis, residual_dtype)
-    check_parameter("weight", weight, residual, task.rows.axes, of="residual")
-    check_parameter("bias", bias, residual, task.rows.axes, of="residual")
-    eps = check_eps(eps, residual, task.compute)
+    weight = check_parameter("weight", weight, task.residual, task.rows.axes, of="residual")
+    bias = check_parameter("bias", bias, task.residual, task.rows.axes, of="residual")
+    eps = check_eps(eps, task.residual, task.compute)
     check_choice("variance", variance, VARIANCES)
     h, z = task.results(out, weight=weight, bias=bias)
-    mean, rstd = task.statistic(), task.statistic()
+    mean, rstd = (task.statistic() if return_stats else None for _ in range(2))
     if task.rows.count:
-        x, u, h_rows, z_rows = task.matrices(h, z)
-        w, b = task.rows.vector(weight), task.rows.vector(bias)
-        launch_add_layer_norm(x, u, w, b, h_rows, z_rows, mean, rstd, eps, variance=variance).run()
-        task.write_back(h_rows, z_rows, h, z)
-    if not return_stats:
-        return AddNorm(h, z)
-    return AddLayerNormStats(h, z, mean.reshape(task.rows.statistics), rstd.reshape(task.rows.statistics))
+        inputs = (*task.matrices, task.rows.vector(weight), task.rows.vector(bias))
+        h_rows, z_rows = task.targets(h, z)
+        m, r = (array and task.rows.statistic(array.memory) for array in (mean, rstd))
+        results = h_rows.memory, z_rows.memory, m, r
+        launch_add_layer_norm(*inputs, *results, eps, variance=variance).run(task.residual.place)
+        h_rows.finish()
+        z_rows.finish()
+    if mean is None or rstd is None:
+        return AddNorm(h.given, z.given)
+    shape = task.rows.statistics
+    return AddLayerNormStats(h.given, z.given, mean.given.reshape(shape), rstd.given.reshape(shape))
 
 
 def launch_add_rms_norm(
@@ -212,14 +229,25 @@ def launch_add_rms_norm(
     weight_offset: float = 0.0,
     rounding: str = "once",
     threads: int | None = None,
+    path: str = "auto",
 ) -> Launch:
-    """The launch for the four matrices [rows, D], ``weight`` [D] or None and ``rstd`` [rows]."""
-    rows, columns = residual.shape
-    threads = threads_for(columns) if threads is None else check_threads(threads)
-    types = (numba_type(array.dtype) for array in (h, z, rstd))
-    kernel = add_rms_norm_kernel(threads, *types, weight is not None, weight_offset, rounding == "llama")
-    args = (residual, update, () if weight is None else weight, h, z, rstd, rstd.dtype.type(eps))
-    return Launch(kernel, rows, threads, args, ("residual", "update", "weight", "h", "z", "rstd", "eps"))
+    """The launch for the four matrices [rows, D], ``weight`` [D] or None and ``rstd`` [rows].
+
+    Rows across come as [outer, D, inner] and have ``rstd`` [outer, inner]; for them there is one path.
+    """
+    if residual.ndim == 3:
+        scaling: Any = {"weight_offset": weight_offset, "rounding": rounding}
+        return launch_rms_norm_across(residual, weight, z, rstd, eps, update=update, h=h, **scaling)
+    form, llama = choose([residual, update, h, z], [weight], path=path, threads=threads), rounding == "llama"
+    if form.tile is not None:
+        scaling = {"weight_offset": weight_offset, "llama": llama}
+        return rms_launch(form, residual, update, weight, h, z, rstd, eps, **scaling)
+    compute = compute_dtype(residual.dtype, update.dtype, h.dtype)
+    types = map(numba_type, (h.dtype, z.dtype, compute))
+    kernel = add_rms_norm_kernel(form.threads, *types, weight is not None, weight_offset, llama, rstd is not None)
+    args = (residual, update, *optional(weight), h, z, *optional(rstd), compute.type(eps))
+    names = ("residual", "update", "weight", "h", "z", "rstd", "eps")
+    return Launch(kernel, len(residual), form.threads, args, names, form)
 
 
 def launch_add_layer_norm(
@@ -235,59 +263,67 @@ def launch_add_layer_norm(
     *,
     variance: str = "two-pass",
     threads: int | None = None,
+    path: str = "auto",
 ) -> Launch:
-    """The launch for the four matrices [rows, D], ``weight`` and ``bias`` [D] or None, ``mean``, ``rstd`` [rows]."""
-    rows, columns = residual.shape
-    threads = threads_for(columns) if threads is None else check_threads(threads)
-    types = (numba_type(array.dtype) for array in (h, z, rstd))
-    kernel = VARIANCES[variance](threads, *types, weight is not None, bias is not None)
-    parameters = (() if parameter is None else parameter for parameter in (weight, bias))
-    args = (residual, update, *parameters, h, z, mean, rstd, rstd.dtype.type(eps))
+    """The launch for the four matrices [rows, D], ``weight`` and ``bias`` [D] or None, ``mean``, ``rstd`` [rows].
+
+    Rows across come as [outer, D, inner] and have statistics [outer, inner]; for them there is one path.
+    """
+    if residual.ndim == 3:
+        added = {"update": update, "h": h, "variance": variance}
+        return launch_layer_norm_across(residual, weight, bias, z, mean, rstd, eps, **added)
+    rows, parameters = [residual, update, h, z], [weight, bias]
+    form = choose(rows, parameters, path=path, threads=threads, streaming=variance == "welford", reads=READS[variance])
+    if form.tile is not None:
+        return layer_launch(form, residual, update, weight, bias, h, z, mean, rstd, eps)
+    compute = compute_dtype(residual.dtype, update.dtype, h.dtype)
+    types, given = map(numba_type, (h.dtype, z.dtype, compute)), (array is not None for array in (weight, bias, rstd))
+    kernel = VARIANCES[variance](form.threads, *types, *given)
+    args = (residual, update, *optional(weight, bias), h, z, *optional(mean, rstd), compute.type(eps))
     names = ("residual", "update", "weight", "bias", "h", "z", "mean", "rstd", "eps")
-    return Launch(kernel, rows, threads, args, names)
+    return Launch(kernel, len(residual), form.threads, args, names, form)
 
 
 @dataclass(frozen=True)
 class _Task:
     """What both norms share: two checked inputs, their rows, and the dtypes of ``h`` and of the statistics."""
 
-    residual: Any
-    update: Any
+    residual: Array
+    update: Array
     rows: Rows
     stored: np.dtype[Any]
     compute: np.dtype[Any]
 
     @classmethod
     def of(cls, residual: Any, update: Any, axis: Any, residual_dtype: Any) -> _Task:
-        check_array("residual", residual)
-        check_array("update", update)
+        residual, update = check_array("residual", residual), check_array("update", update)
         check_same_shape("update", update, residual, of="residual")
-        rows = Rows(residual.shape, check_axes(axis, residual, of="residual"))
+        rows = layout_of(residual, check_axes(axis, residual, of="residual"))
         stored = residual.dtype if residual_dtype is None else check_dtype("residual_dtype", residual_dtype)
         return cls(residual, update, rows, stored, compute_dtype(residual.dtype, update.dtype, stored))
 
-    def results(self, out: Any, **parameters: Any) -> tuple[Any, Any]:
+    def results(self, out: Any, **parameters: Array | None) -> tuple[Array, Array]:
         """``h`` and ``z``: the caller's arrays, checked, or new ones."""
         residual, update = self.residual, self.update
         h, z = check_out_pair(out)
         if h is not None:
-            check_out(h, residual, name="out[0]", of="residual", dtype=self.stored, update=update, **parameters)
+            h = check_out(h, residual, {"update": update, **parameters}, "out[0]", "residual", self.stored)
         if z is not None:
-            check_out(z, update, name="out[1]", of="update", residual=residual, **parameters)
+            z = check_out(z, update, {"residual": residual, **parameters}, "out[1]", "update")
         return (
-            empty(residual.shape, self.stored, residual) if h is None else h,
-            empty(update.shape, update.dtype, update) if z is None else z,
+            self.rows.new(residual, self.stored) if h is None else h,
+            self.rows.new(update, update.dtype) if z is None else z,
         )
 
-    def statistic(self) -> Any:
+    def statistic(self) -> Array:
         """A new array of one number a row."""
-        return empty((self.rows.count,), self.compute, self.residual)
+        return self.residual.new((self.rows.count,), self.compute)
 
-    def matrices(self, h: Any, z: Any) -> list[Any]:
-        """``residual``, ``update``, ``h`` and ``z`` as [rows, D]."""
-        return [self.rows.matrix(array) for array in (self.residual, self.update, h, z)]
+    @property
+    def matrices(self) -> tuple[Any, Any]:
+        """``residual`` and ``update`` as [rows, D]."""
+        return self.rows.matrix(self.residual), self.rows.matrix(self.update)
 
-    def write_back(self, h_rows: Any, z_rows: Any, h: Any, z: Any) -> None:
-        """Copy the results of a launch to where the caller wants them."""
-        self.rows.write_back(h_rows, h)
-        self.rows.write_back(z_rows, z)
+    def targets(self, h: Array, z: Array) -> tuple[Target, Target]:
+        """``h`` and ``z`` as [rows, D], to be written."""
+        return self.rows.target(h), self.rows.target(z)

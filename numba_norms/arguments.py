@@ -8,60 +8,57 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 
-from numba_norms.arrays import FLOATS, compute_dtype, host_of, overlap, overlaps_itself, same_elements
+from numba_norms.arrays import Array
+from numba_norms.arrays.addresses import overlap, overlaps_itself, same_elements
+from numba_norms.arrays.dtypes import NAMED, compute_dtype
+from numba_norms.arrays.places import same_library
 
 
-def check_array(name: str, array: Any) -> None:
-    """A NumPy or CuPy array of float16, bfloat16, float32 or float64."""
-    host = host_of(array)
-    if host is None:
-        raise TypeError(f"{name} is a {type(array).__name__}; the norms take NumPy arrays and CuPy arrays")
-    _check_unmasked(name, array)
-    if array.dtype not in FLOATS:
-        raise TypeError(
-            f"{name} has dtype {array.dtype}; a norm takes float16, bfloat16, float32 or float64,"
-            f" for example {name}.astype(np.float32)"
-        )
+def check_array(name: str, array: Any) -> Array:
+    """An array of float16, bfloat16, float32 or float64, of whatever kind the norms take."""
+    return Array.of(array, name)
 
 
 def check_dtype(name: str, dtype: Any) -> np.dtype[Any]:
     """One of the dtypes that the norms take, from its name, its scalar type or the dtype itself."""
-    by_name = {kind.name: kind for kind in FLOATS}
-    if isinstance(dtype, str) and dtype in by_name:
-        return by_name[dtype]  # NumPy alone does not know the name bfloat16
-    if dtype is None or isinstance(dtype, str) or np.dtype(dtype) not in FLOATS:  # NumPy takes None for float64
-        raise TypeError(f"{name} is {dtype}; the kernels take {', '.join(by_name)}")
+    if isinstance(dtype, str) and dtype in NAMED:
+        return NAMED[dtype]  # NumPy alone does not know the name bfloat16
+    if str(dtype).startswith("torch.") and (given := NAMED.get(str(dtype).removeprefix("torch."))):
+        return given
+    if dtype is None or isinstance(dtype, str) or np.dtype(dtype) not in NAMED.values():  # NumPy takes None for float64
+        raise TypeError(f"{name} is {dtype}; the kernels take {', '.join(NAMED)}")
     return np.dtype(dtype)
 
 
-def check_parameter(name: str, parameter: Any, x: Any, axes: tuple[int, ...], *, of: str = "x") -> None:
-    """A weight or bias: None, or an array on the host of ``x`` with the shape of the normalised axes.
+def check_parameter(name: str, parameter: Any, x: Array, axes: tuple[int, ...], *, of: str = "x") -> Array | None:
+    """A weight or bias: None, or an array where ``x`` lives with the shape of the normalised axes.
 
     Here and below, ``of`` is what the caller knows ``x`` as.
     """
     if parameter is None:
-        return
+        return None
     if isinstance(parameter, (int, tuple)):
         raise TypeError(
             f"{name} is {parameter!r}, which looks like a normalized_shape; here `axis` says what is normalised,"
             f" an int or a tuple of ints (default -1), and {name} is an array or None"
         )
-    check_array(name, parameter)
-    check_host(name, parameter, x, of=of)
+    array = check_array(name, parameter)
+    check_place(name, array, x, of=of)
     shape = tuple(x.shape[axis] for axis in axes)
-    if parameter.shape != shape:
+    if array.shape != shape:
         raise ValueError(
-            f"{name} has shape {parameter.shape}; {of} of shape {x.shape} normalised over axis {_in_words(axes)}"
+            f"{name} has shape {array.shape}; {of} of shape {x.shape} normalised over axis {_in_words(axes)}"
             f" needs {shape}"
         )
+    return array
 
 
-def check_channel_axis(axis: Any, x: Any) -> int:
+def check_channel_axis(axis: Any, x: Array) -> int:
     """The axis of the channels, not negative.  Raises as NumPy does (AxisError is a ValueError)."""
     try:
         given = operator.index(axis)
@@ -72,28 +69,29 @@ def check_channel_axis(axis: Any, x: Any) -> int:
     return given % x.ndim
 
 
-def check_per_channel(name: str, array: Any, x: Any, axis: int) -> None:
-    """None, or an array on the host of ``x`` with a number for each of its channels."""
-    if array is None:
-        return
-    check_array(name, array)
-    check_host(name, array, x)
+def check_per_channel(name: str, given: Any, x: Array, axis: int) -> Array | None:
+    """None, or an array where ``x`` lives with a number for each of its channels."""
+    if given is None:
+        return None
+    array = check_array(name, given)
+    check_place(name, array, x)
     if array.shape != (x.shape[axis],):
         raise ValueError(
             f"{name} has shape {array.shape}; x of shape {x.shape} has its channels along axis {axis}"
             f" and needs {(x.shape[axis],)}"
         )
+    return array
 
 
-def check_updated(name: str, array: Any, **others: Any) -> None:
+def check_updated(name: str, array: Array, others: Mapping[str, Array | None]) -> None:
     """An array that a launch reads and writes: writable, each element at an address that nothing else has."""
-    if isinstance(array, np.ndarray) and not array.flags.writeable:
+    if not array.writeable:
         raise ValueError(f"{name} is read-only; training updates it in place")
-    if overlaps_itself(array):
+    if overlaps_itself(array.memory):
         raise ValueError(f"{name} overlaps itself: strides {array.strides} map several elements to one address")
-    for other, memory in others.items():
-        if memory is not None and overlap(array, memory):
-            raise ValueError(f"{name}, which training updates in place, shares memory with {other}")
+    for other_name, other in others.items():
+        if other is not None and overlap(array.memory, other.memory):
+            raise ValueError(f"{name}, which training updates in place, shares memory with {other_name}")
 
 
 def check_momentum(momentum: Any) -> float:
@@ -104,24 +102,34 @@ def check_momentum(momentum: Any) -> float:
             " batches, this one included"
         )
     if not _is_number(momentum):
-        raise TypeError(f"momentum is {momentum!r}; it must be a number")
+        raise TypeError(f"momentum is {_shown(momentum)}; it must be a number")
     if not 0 <= momentum <= 1:
         raise ValueError(f"momentum is {momentum!r}; it must lie between 0 and 1")
     return float(momentum)
 
 
-def check_host(name: str, array: Any, x: Any, *, of: str = "x") -> None:
-    """``array`` lives where ``x`` lives: TypeError for NumPy with CuPy, ValueError for two devices."""
-    if host_of(array) != host_of(x):
+def check_place(name: str, array: Array, x: Array, *, of: str = "x") -> None:
+    """``array`` lives where ``x`` lives: TypeError for two libraries, ValueError for two devices or streams."""
+    here, there = x.place, array.place
+    if here is there:
+        return
+    if not same_library(here, there):
         raise TypeError(
-            f"{of} is a {host_of(x)} array and {name} a {host_of(array)} array; move one of them, nothing is copied"
-            " between host and device behind your back"
+            f"{of} is a {here.name} array and {name} a {there.name} array; move one of them, nothing is copied between"
+            " libraries, or between host and device, behind your back"
         )
-    if host_of(x) == "CuPy" and array.device != x.device:
-        raise ValueError(f"{of} is on {x.device} and {name} on {array.device}; a kernel runs on one device")
+    if here.device != there.device:
+        raise ValueError(
+            f"{of} is on CUDA device {here.device} and {name} on CUDA device {there.device}; a kernel runs on one"
+        )
+    if (here.stream() or 1) != (there.stream() or 1):  # 0 and 1 are both the default stream
+        raise ValueError(
+            f"{of} belongs to stream {here.stream():#x} and {name} to stream {there.stream():#x}, and nothing says"
+            " which comes first; make one wait for the other and hand both over on one stream"
+        )
 
 
-def check_axes(axis: Any, x: Any, *, of: str = "x") -> tuple[int, ...]:
+def check_axes(axis: Any, x: Array, *, of: str = "x") -> tuple[int, ...]:
     """The normalised axes, sorted and not negative.  Raises as NumPy does (AxisError is a ValueError)."""
     try:
         given = tuple(operator.index(a) for a in axis) if isinstance(axis, tuple) else (operator.index(axis),)
@@ -141,7 +149,7 @@ def check_axes(axis: Any, x: Any, *, of: str = "x") -> tuple[int, ...]:
     return tuple(sorted(axes))
 
 
-def check_eps(eps: Any, x: Any, compute: np.dtype[Any] | None = None) -> float:
+def check_eps(eps: Any, x: Array, compute: np.dtype[Any] | None = None) -> float:
     """A number, zero or more and finite, as the statistics of ``x`` (in ``compute``) round it: 1e300 is no float32."""
     return _check_number("eps", eps, compute or compute_dtype(x.dtype), negative=False)
 
@@ -160,63 +168,63 @@ def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
         raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(map(repr, choices))}")
 
 
-def check_same_shape(name: str, array: Any, x: Any, *, of: str) -> None:
+def check_same_shape(name: str, array: Array, x: Array, *, of: str) -> None:
     """An array that goes with ``x`` element by element; nothing is broadcast, lest a slip blow up the result."""
-    check_host(name, array, x, of=of)
+    check_place(name, array, x, of=of)
     if array.shape != x.shape:
         raise ValueError(f"{name} has shape {array.shape} and {of} {x.shape}; they are added element by element")
 
 
 def check_out(
-    out: Any, x: Any, *, name: str = "out", of: str = "x", dtype: np.dtype[Any] | None = None, **others: Any
-) -> None:
+    out: Any,
+    x: Array,
+    others: Mapping[str, Array | None],
+    name: str = "out",
+    of: str = "x",
+    dtype: np.dtype[Any] | None = None,
+) -> Array:
     """An array that can take the result: writable, shape and dtype of ``x``, each element at an address of its own.
 
-    ``dtype`` is that of the result where it differs from that of ``x``.  ``out`` shares memory with no input, except
-    that it may be ``x`` itself (the same elements at the same addresses), since every thread reads what it overwrites.
+    ``dtype`` is that of the result where it differs from that of ``x``.  ``out`` shares no memory with ``others``, the
+    other inputs by name, nor with ``x``; but it may be ``x`` itself (the same elements at the same addresses), since
+    every thread reads what it overwrites.
     """
     dtype = dtype or x.dtype
-    if host_of(out) is None:
-        raise TypeError(f"{name} is a {type(out).__name__}; it must be an array like {of}, or None")
-    _check_unmasked(name, out)
-    check_host(name, out, x, of=of)
-    if out.dtype != dtype:
-        raise TypeError(f"{name} has dtype {out.dtype}; the result of {of} has {dtype}")
-    if out.shape != x.shape:
-        raise ValueError(f"{name} has shape {out.shape}; the result of {of} has {x.shape}")
-    if isinstance(out, np.ndarray) and not out.flags.writeable:
+    array = check_array(name, out)
+    check_place(name, array, x, of=of)
+    if array.dtype != dtype:
+        raise TypeError(f"{name} has dtype {array.dtype}; the result of {of} has {dtype}")
+    if array.shape != x.shape:
+        raise ValueError(f"{name} has shape {array.shape}; the result of {of} has {x.shape}")
+    if not array.writeable:
         raise ValueError(f"{name} is read-only")
-    if overlaps_itself(out):
+    if overlaps_itself(array.memory):
         raise ValueError(
-            f"{name} overlaps itself: strides {out.strides} map several elements of shape {out.shape} to one address"
+            f"{name} overlaps itself: strides {array.strides} map several elements of {array.shape} to one address"
         )
-    if overlap(out, x) and not same_elements(out, x):
+    if overlap(array.memory, x.memory) and not same_elements(array.memory, x.memory):
         raise ValueError(f"{name} overlaps {of} in part; it may be {of} itself, or must share no memory with it")
     for other_name, other in others.items():
-        if other is not None and overlap(out, other):
+        if other is not None and overlap(array.memory, other.memory):
             raise ValueError(f"{name} shares memory with {other_name}, which the kernel still reads")
+    return array
 
 
-def check_out_pair(out: Any) -> tuple[Any, Any]:
-    """``(h_out, z_out)``, each an array (checked by ``check_out``) or None, with no memory in common."""
+def check_out_pair(out: Any) -> tuple[Array | None, Array | None]:
+    """``(h_out, z_out)``, each for ``check_out`` or None, with no memory in common."""
     if not isinstance(out, tuple) or len(out) != 2:
         shown = f"a tuple of {len(out)}" if isinstance(out, tuple) else f"a {type(out).__name__}"
         raise TypeError(f"out is {shown}; it must be a pair (h_out, z_out), each an array or None")
-    h, z = out
-    if host_of(h) == host_of(z) is not None and overlap(h, z):
+    h, z = (None if given is None else check_array(f"out[{k}]", given) for k, given in enumerate(out))
+    if h is not None and z is not None and overlap(h.memory, z.memory):
         raise ValueError("out[0] and out[1] share memory; h and z are both results")
     return h, z
-
-
-def _check_unmasked(name: str, array: Any) -> None:
-    if isinstance(array, np.ma.MaskedArray):
-        raise TypeError(f"{name} is a masked array, whose mask a norm would ignore; fill it or select first")
 
 
 def _check_number(name: str, given: Any, compute: np.dtype[Any], *, negative: bool) -> float:
     """``given`` rounded to ``compute``, in which it must be finite."""
     if not _is_number(given):
-        raise TypeError(f"{name} is {given!r}; it must be a number")
+        raise TypeError(f"{name} is {_shown(given)}; it must be a number")
     rest = "" if negative else " and not negative"
     try:
         with np.errstate(all="ignore"):  # too large becomes inf, which is refused below
@@ -229,11 +237,22 @@ def _check_number(name: str, given: Any, compute: np.dtype[Any], *, negative: bo
 
 
 def _is_number(value: Any) -> bool:
-    """Whether ``value`` is a real number, not merely something that ``float`` takes, as it takes "1e-5" and True."""
+    """Whether ``value`` is a real number, not merely something that ``float`` takes, as it takes "1e-5" and True.
+
+    A number on a device is none: to read it would be to wait for the device.
+    """
     if isinstance(value, bool) or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
         return False
-    dtype = getattr(value, "dtype", None)
-    return dtype is None or (value.ndim == 0 and (dtype.kind in "iuf" or dtype in FLOATS))
+    if not hasattr(value, "dtype"):
+        return True
+    known = isinstance(value, np.generic | np.ndarray) and value.ndim == 0
+    return known and (value.dtype.kind in "iuf" or value.dtype in NAMED.values())
+
+
+def _shown(value: Any) -> str:
+    """``value`` in a message.  What lies on a device is not printed: that would copy it to the CPU."""
+    kind = type(value)
+    return f"a {kind.__name__}" if hasattr(kind, "__cuda_array_interface__") else repr(value)
 
 
 def _in_words(axes: tuple[int, ...]) -> str:

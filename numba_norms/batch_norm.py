@@ -15,7 +15,10 @@ from numba_norms.arguments import (
     check_per_channel,
     check_updated,
 )
-from numba_norms.arrays import Channels, address, aligned, compute_dtype, empty, numba_type
+from numba_norms.arrays import Array
+from numba_norms.arrays.dtypes import compute_dtype, numba_type
+from numba_norms.arrays.layouts import Channels
+from numba_norms.binding.bound import bindable
 from numba_norms.kernels import batch_norm as kernels
 from numba_norms.launch import Launch
 from numba_norms.plan import check_threads, threads_for, tile_for
@@ -23,6 +26,7 @@ from numba_norms.plan import check_threads, threads_for, tile_for
 NORMALISING_THREADS = 256
 
 
+@bindable("out", "running_mean", "running_var")
 def batch_norm(
     x: Any,
     running_mean: Any,
@@ -45,8 +49,8 @@ def batch_norm(
     Parameters
     ----------
     x
-        NumPy or CuPy array of float16, bfloat16, float32 or float64, with a channel axis, any strides.  A CuPy array
-        runs on its GPU, on CuPy's current stream; a NumPy array runs the same kernels on the simulator.
+        Array of float16, bfloat16, float32 or float64, with a channel axis, any strides, of any kind that
+        ``rms_norm`` takes.
     running_mean, running_var
         Arrays [C] of any of these dtypes, float32 as a rule.  Training updates them in place,
         ``running = (1 - momentum) * running + momentum * batch``, or may have None for both; inference needs them.
@@ -69,7 +73,7 @@ def batch_norm(
     Returns
     -------
     y
-        Shape and dtype of ``x``, and, without ``out``, its order of memory.  Everything is computed in float32
+        Shape, dtype and kind of ``x``, and, without ``out``, its order of memory.  Everything is computed in float32
         (float64 for float64) and rounded once.  The result repeats bit for bit.  NaN and Inf stay in their channel, in
         its running statistics too.
 
@@ -88,8 +92,9 @@ def batch_norm(
     Raises
     ------
     TypeError
-        Something is no array, or not of these dtypes; NumPy and CuPy are mixed; ``training`` is no bool; ``momentum``
-        or ``eps`` is no number, or ``channel_axis`` no int; ``out`` has another dtype or a mask.
+        Something is no array, or not of these dtypes; arrays of two libraries are mixed; ``training`` is no bool;
+        ``momentum`` or ``eps`` is no number, or ``channel_axis`` no int; ``out`` has another dtype or a mask; a tensor
+        requires gradients.
     ValueError
         Training with one value per channel; inference without running statistics, or with ``return_stats``; one
         running array without the other; shapes or the axis do not fit; ``momentum`` or ``eps`` out of range; ``out``,
@@ -107,42 +112,47 @@ def batch_norm(
     >>> batch_norm(x[:1], running_mean, running_var, training=False).round(3)       # one sample
     array([[ 0.   , -0.267]], dtype=float32)
     """
-    check_array("x", x)
+    x = check_array("x", x)
     axis = check_channel_axis(channel_axis, x)
-    per_channel = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
-    for name, array in per_channel.items():
-        check_per_channel(name, array, x, axis)
+    named = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
+    per_channel = {name: check_per_channel(name, array, x, axis) for name, array in named.items()}
     momentum, eps = check_momentum(momentum), check_eps(eps, x)
     channels = Channels.of(x, axis)
-    if out is not None:
-        check_out(out, x, **per_channel)
-    _check_mode(x, out, per_channel, channels, training, return_stats)
-    y, blocks = channels.empty(x) if out is None else out, channels.blocks(x)
-    mean, spread = running_mean, running_var
+    y = None if out is None else check_out(out, x, per_channel)
+    _check_mode(x, y, per_channel, channels, training, return_stats)
+    y, blocks = channels.empty(x) if y is None else y, channels.blocks(x)
+    mean: Any = per_channel["running_mean"]
+    spread: Any = per_channel["running_var"]
     if training:
-        mean, spread = (empty((channels.count,), compute_dtype(x.dtype), x) for _ in range(2))
-        if x.size:
-            running = None if running_mean is None else (running_mean, running_var)
-            _measure(blocks, mean, spread, running, momentum, eps)
-        else:
-            mean[...] = spread[...] = np.nan
+        running = None if mean is None else (mean, spread)
+        mean, spread = (x.new((channels.count,), compute_dtype(x.dtype)) for _ in range(2))
+        _measure(x, blocks, mean, spread, running, momentum, eps)
     if x.size:
-        into = channels.blocks(y)
-        given = (None if array is None else aligned(array) for array in (mean, spread, weight, bias))
-        normalising_launch(blocks, *given, y=into, eps=eps, training=bool(training)).run()
-        channels.write_back(into, y)
-    return (y, mean.reshape(channels.statistics), spread.reshape(channels.statistics)) if return_stats else y
+        into = channels.target(y)
+        given = (_vector(array) for array in (mean, spread, per_channel["weight"], per_channel["bias"]))
+        normalising_launch(blocks, *given, y=into.memory, eps=eps, training=bool(training)).run(x.place)
+        into.finish()
+    if not return_stats:
+        return y.given
+    return y.given, *(array.given.reshape(channels.statistics) for array in (mean, spread))
 
 
 def _check_mode(
-    x: Any, out: Any, per_channel: dict[str, Any], channels: Channels, training: bool, return_stats: bool
+    x: Array,
+    out: Array | None,
+    per_channel: dict[str, Array | None],
+    channels: Channels,
+    training: bool,
+    return_stats: bool,
 ) -> None:
     """What training and inference ask for beyond the types and shapes."""
-    running = [name for name in ("running_mean", "running_var") if per_channel[name] is not None]
+    given = ((name, per_channel[name]) for name in ("running_mean", "running_var"))
+    running = {name: array for name, array in given if array is not None}
     if not isinstance(training, (bool, np.bool_)):
         raise TypeError(f"training is {training!r}; it must be True or False")
     if len(running) == 1:
-        raise ValueError(f"{running[0]} comes without the other; pass running_mean and running_var, or None for both")
+        (name,) = running
+        raise ValueError(f"{name} comes without the other; pass running_mean and running_var, or None for both")
     if not training:
         if not running:
             raise ValueError("inference normalises by running_mean and running_var; they are None")
@@ -152,21 +162,38 @@ def _check_mode(
     if channels.samples == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {x.shape}")
     others = {"x": x, "out": out, **per_channel}
-    for name in running:
+    for name, array in running.items():
         del others[name]  # each pair once
-        check_updated(name, per_channel[name], **others)
+        check_updated(name, array, others)
 
 
-def _measure(x: Any, mean: Any, rstd: Any, running: tuple[Any, Any] | None, momentum: float, eps: float) -> None:
-    """The statistics of ``x`` [outer, C, inner] into ``mean`` and ``rstd``, and the running ones on by one batch."""
-    if running is None:
-        statistics_launch(x, mean, rstd, None, momentum, eps).run()
+def _vector(array: Array | None) -> Any:
+    """The numbers of the channels as kernels take them; None stays None."""
+    return None if array is None else array.arranged((0,), array.shape)
+
+
+def _measure(
+    x: Array,
+    blocks: Any,
+    mean: Array,
+    rstd: Array,
+    running: tuple[Any, Any] | None,
+    momentum: float,
+    eps: float,
+) -> None:
+    """The statistics of ``x`` (``blocks`` [outer, C, inner]) into ``mean`` and ``rstd``; the running ones move on.
+
+    An empty batch has NaN, and leaves the running ones alone.
+    """
+    if not x.size:
+        for statistic in (mean, rstd):
+            x.place.fill(statistic.native, np.nan)
         return
-    moved = aligned(running[0]), aligned(running[1])
-    statistics_launch(x, mean, rstd, moved, momentum, eps).run()
-    for updated, array in zip(moved, running, strict=True):
-        if address(updated) != address(array):  # it was no aligned array
-            array[...] = updated
+    updated = [array.target((0,), array.shape, updated=True) for array in running or ()]
+    moved = (updated[0].memory, updated[1].memory) if updated else None
+    statistics_launch(blocks, mean.memory, rstd.memory, moved, momentum, eps).run(x.place)
+    for target in updated:
+        target.finish()
 
 
 def statistics_launch(
@@ -214,4 +241,4 @@ def normalising_launch(
         grid = -(-channels // width) * -(-outer // (threads // width * kernels.ROUNDS))
     parameters = (() if parameter is None else parameter for parameter in (weight, bias))
     args = (x, mean, spread, *parameters, y, compute.type(eps))
-    return Launch(kernel, grid, threads, args, ("x", "mean", "spread", "weight", "bias", "y", "eps"))
+    return Launch(kernel, grid, threads, args, ("x", "location", "spread", "weight", "bias", "y", "eps"))

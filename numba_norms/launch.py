@@ -1,7 +1,7 @@
 """Launches: the GPU route and the simulator route.  The only file that knows the simulator.
 
-Rules of this file: nothing here synchronises, and nothing is copied between host and device.  A CuPy launch goes to
-CuPy's current stream, so it is ordered with the caller's work; the kernel object is the same on both routes.
+Rules of this file: the kernel object is the same on both routes, and so are its arguments, NumPy arrays: of elements
+for the simulator, of addresses for a device.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ import sys
 import threading
 import warnings
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
-from numba import cuda
-
-from numba_norms.arrays import host_of
+from numba_norms.arrays.places import Place
+from numba_norms.binding import recording
+from numba_norms.plan import Form
 
 SIMULATED_ELEMENTS = 1 << 24
 """A simulated launch over more elements than this (a second or more) is announced once, by SimulatedOnCPU."""
@@ -27,26 +26,32 @@ class SimulatedOnCPU(UserWarning):
 
 @dataclass(frozen=True)
 class Launch:
-    """A kernel with all that a launch needs: ``kernel[grid, block](*args)``.  ``names`` are those of ``args``."""
+    """A kernel with all that a launch needs: ``kernel[grid, block](*args)``.
+
+    ``names`` are those of ``args``; ``form`` says how rows are dealt with, where there was a choice.
+    """
 
     kernel: Any
     grid: int
     block: int
     args: tuple[Any, ...]
     names: tuple[str, ...]
+    form: Form | None = None
 
     def argument(self, name: str) -> Any:
         """The argument of this name."""
         return self.args[self.names.index(name)]
 
-    def run(self) -> None:
-        """Run it where its first argument lives; without blocks there is nothing to run."""
-        if self.grid == 0:
+    def run(self, place: Place) -> None:
+        """Run it where its arrays live, on the caller's stream; without blocks there is nothing to run."""
+        if self.grid == 0 or recording.launched(place, self):
             return
-        if host_of(self.args[0]) == "NumPy":
+        if place.device is None:
             self._simulate()
         else:
-            self._run_on_gpu()
+            from numba_norms.gpu import device  # only here: the simulator route needs nothing of CUDA
+
+            device.launch(self.kernel, self.grid, self.block, self.args, place.device, place.stream())
 
     def _simulate(self) -> None:
         import simulator  # only here: the GPU route does not load it
@@ -56,21 +61,14 @@ class Launch:
         shape = simulator.Launch((self.grid, 1, 1), (self.block, 1, 1), 0)
         simulator.run(self.kernel, shape, self.args)
 
-    def _run_on_gpu(self) -> None:
-        import cupy
 
-        with self.args[0].device:
-            stream = _stream(self.args[0].device.id, cupy.cuda.get_current_stream().ptr)
-            with warnings.catch_warnings():  # few rows are a legitimate launch
-                warnings.filterwarnings("ignore", message="Grid size .* under-utilization")
-                configured = self.kernel[self.grid, self.block, stream]
-            configured(*self.args)
+def optional(*arrays: Any) -> tuple[Any, ...]:
+    """Arrays as kernels take them: Numba cannot pass None, so one that is not there is an empty tuple.
 
-
-@cache
-def _stream(device: int, pointer: int) -> Any:
-    """Numba's object for a stream of CuPy, one per pointer: Numba caches launch configurations by object."""
-    return cuda.external_stream(pointer)
+    >>> optional(None, 1)
+    ((), 1)
+    """
+    return tuple(() if array is None else array for array in arrays)
 
 
 _announced = threading.Event()

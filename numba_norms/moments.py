@@ -12,8 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from numba_norms.arguments import check_array, check_axes
-from numba_norms.arrays import FLOATS, Rows, compute_dtype, empty, host_of, numba_type
+from numba_norms.arguments import check_array, check_axes, check_place
+from numba_norms.arrays import Array
+from numba_norms.arrays.dtypes import FLOATS, compute_dtype, numba_type
+from numba_norms.arrays.layouts import Rows
+from numba_norms.binding.bound import bindable
 from numba_norms.kernels.moments import moments_kernel
 from numba_norms.launch import Launch
 from numba_norms.plan import check_threads, threads_for
@@ -35,6 +38,7 @@ class Moments(NamedTuple):
         return self.m2 / (self.count - ddof)
 
 
+@bindable()
 def moments(x: Any, axis: int | tuple[int, ...] = -1) -> Moments:
     """Count, mean and M2 over ``axis``, by one kernel: Welford's stream in each thread, Chan's merge across them.
 
@@ -44,12 +48,12 @@ def moments(x: Any, axis: int | tuple[int, ...] = -1) -> Moments:
     >>> moments(np.array([1000, 1001], np.float16))
     Moments(count=2, mean=array([1000.5], dtype=float32), m2=array([0.5], dtype=float32))
     """
-    check_array("x", x)
+    x = check_array("x", x)
     rows = Rows(x.shape, check_axes(axis, x))
-    mean, m2 = (empty((rows.count,), compute_dtype(x.dtype), x) for _ in range(2))
+    mean, m2 = (x.new((rows.count,), compute_dtype(x.dtype)) for _ in range(2))
     if rows.count:
-        launch(rows.matrix(x), mean, m2).run()
-    return Moments(rows.columns, mean.reshape(rows.statistics), m2.reshape(rows.statistics))
+        launch(rows.matrix(x), mean.memory, m2.memory).run(x.place)
+    return Moments(rows.columns, mean.given.reshape(rows.statistics), m2.given.reshape(rows.statistics))
 
 
 def launch(x: Any, mean: Any, m2: Any, threads: int | None = None) -> Launch:
@@ -81,16 +85,20 @@ def merge_moments(counts: Iterable[int], means: Iterable[Any], m2s: Iterable[Any
         raise ValueError("merge_moments needs at least one part")
     if any(n < 0 for n, _, _ in parts):
         raise ValueError(f"a count is negative: {[n for n, _, _ in parts]}")
-    total = sum(n for n, _, _ in parts)
+    total, place = sum(n for n, _, _ in parts), parts[0][1].place
+    for _, mean, m2 in parts:
+        for array in (mean, m2):
+            check_place("another", array, parts[0][1], of="a mean or M2")
     dtypes = {mean.dtype for n, mean, _ in parts if n > 0 or total == 0}
     dtype = dtypes.pop() if len(dtypes) == 1 else np.result_type(*map(compute_dtype, dtypes))
-    filled = [(n, mean.astype(np.float64), m2.astype(np.float64)) for n, mean, m2 in parts if n > 0]
-    mean = m2 = np.zeros_like(parts[0][1], dtype=np.float64)
+    wide = np.dtype(np.float64)
+    filled = [(n, place.cast(mean.native, wide), place.cast(m2.native, wide)) for n, mean, m2 in parts if n > 0]
+    mean = m2 = place.full(parts[0][1].shape, wide, 0.0)
     for n, part_mean, _ in filled:
         mean = mean + n / total * part_mean
     for n, part_mean, part_m2 in filled:
         m2 = m2 + part_m2 + n * (part_mean - mean) ** 2
-    return Moments(total, mean.astype(dtype)[()], m2.astype(dtype)[()])
+    return Moments(total, place.cast(mean, dtype)[()], place.cast(m2, dtype)[()])
 
 
 def _each(name: str, values: Iterable[Any], convert: Callable[[Any], Any]) -> Iterator[Any]:
@@ -108,13 +116,15 @@ def _count(value: Any) -> int:
         raise TypeError(f"a count is {value!r}; merge_moments takes one integer per part") from None
 
 
-def _number(value: Any) -> Any:
+def _number(value: Any) -> Array:
     """A part's mean or M2 as an array of a dtype that norms take: of integers, say, float64."""
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError("a mean or M2 is masked; leave that part out, or give it a count of 0 and any number")
-    array = value if host_of(value) == "CuPy" else np.asarray(value)
-    if array.dtype in FLOATS:
-        return array
-    if array.dtype.kind not in "biufO":
-        raise TypeError(f"a mean or M2 is {value!r}; merge_moments takes real numbers")
-    return array.astype(np.float64)
+    if hasattr(type(value), "__cuda_array_interface__"):
+        return check_array("a mean or M2", value)
+    array = np.asarray(value)
+    if array.dtype not in FLOATS:
+        if array.dtype.kind not in "biufO":
+            raise TypeError(f"a mean or M2 is {value!r}; merge_moments takes real numbers")
+        array = array.astype(np.float64)
+    return check_array("a mean or M2", array)

@@ -1,15 +1,33 @@
-"""How a norm is launched: a table of thresholds.
+"""How a norm is launched: tables of thresholds, and the reason of each choice in words.
 
 The number of threads is chosen by D alone, never by the number of rows.  The reduction tree follows from it, so a
-row's result is the same, bit for bit, alone or among a thousand rows.
+row's result is the same, bit for bit, alone or among a thousand rows.  Three paths lead through a row:
+
+* *vector*: each lane keeps its part of the row in registers, read by accesses of up to 16 bytes;
+* *stream*: the same for a row too long for registers, read twice;
+* *strided*: the textbook's, one element a lane a round, for any strides and any alignment.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from numba_norms.arrays.addresses import address_of
+from numba_norms.kernels.lanes import BYTES
+from numba_norms.kernels.reduce import WARP
+from numba_norms.kernels.tile import Tile
+
 MAX_THREADS = 1024
+MAX_COLUMNS = (1 << 31) - 1
+"""The kernels with registers count columns in 32 bits."""
+
+PATHS = ("auto", "strided", "vector", "stream")
 
 THREADS: tuple[tuple[int, int], ...] = (
-    # up to D, threads: a warp alone needs no barrier; long rows want 16 elements a thread
+    # strided: up to D, threads: a warp alone needs no barrier; long rows want 16 elements a thread
     (128, 32),
     (512, 64),
     (2048, 128),
@@ -17,9 +35,170 @@ THREADS: tuple[tuple[int, int], ...] = (
     (1 << 62, 512),
 )
 
+LANES: tuple[tuple[int, int], ...] = (
+    # vector: up to D, lanes that share a row: within a warp nobody waits; up to 32 registers a lane leave room for the
+    # parameters beside the row, up to 64 for the row alone
+    (64, 8),
+    (128, 16),
+    (1024, 32),
+    (2048, 128),
+    (8192, 256),
+    (32768, 512),
+)
+MAX_REGISTERS = 64
+MAX_REGISTERS_RAGGED = 48
+"""Registers for the row that a lane can have, of 32 bits, if all lanes have as many elements, or else; with more the
+compiler starts to spill."""
+BLOCK_REGISTERS = 65536
+"""Registers of a block on every architecture (CUDA C++ Programming Guide, "Technical Specifications")."""
+
+ROW_THREADS = 128
+"""Threads of a block that takes several short rows."""
+
+STREAM_LANES, STREAM_ELEMENTS = 512, 16
+"""stream: threads of a block, and elements that each has in flight."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a launch deals with its rows.
+
+    >>> x = np.zeros((4, 4096), np.float16)
+    >>> form = choose([x, x], [])
+    >>> form.path, form.threads, form.tile.size
+    ('vector', 256, 16)
+    """
+
+    path: str
+    """One of ``PATHS``, which chooses: never "auto" itself"""
+    threads: int
+    """Threads of a block"""
+    tile: Tile | None
+    """How a row lies in registers; None for strided"""
+    why: str
+    """The reason, in words"""
+    reads: int
+    """How often a row is read"""
+
+    def blocks(self, rows: int) -> int:
+        """Blocks that so many rows need."""
+        return rows if self.tile is None else -(-rows // self.tile.rows)
+
+
+def choose(
+    rows: Iterable[np.ndarray],
+    parameters: Iterable[np.ndarray | None],
+    *,
+    path: str = "auto",
+    threads: int | None = None,
+    streaming: bool = False,
+    reads: int = 2,
+) -> Form:
+    """The form of a launch whose row arrays are [rows, D], all of one shape, with parameters [D].
+
+    ``path`` and ``threads`` are wishes; ``streaming`` asks for the one-pass variance; ``reads`` is how often the
+    strided kernel reads a row.  ValueError for a path that these arrays do not allow, and for a number of threads that
+    no kernel can have.
+    """
+    rows = list(rows)
+    columns = rows[0].shape[1]
+    if threads is not None:
+        check_threads(threads)
+    if path != "strided":
+        width, why = access_width(rows, [p for p in parameters if p is not None])
+        if width > 1 and threads is not None and threads < WARP:
+            width, why = 1, f"{threads} threads are less than a warp"
+        if width > 1:
+            return _in_registers(rows, width, why, path, threads, streaming)
+        if path != "auto":
+            raise ValueError(f"the path {path!r} is closed: {why}")
+    else:
+        why = "asked for"
+    return Form("strided", threads_for(columns) if threads is None else threads, None, why, reads)
+
+
+def access_width(rows: list[np.ndarray], parameters: list[np.ndarray]) -> tuple[int, str]:
+    """How many neighbouring elements a lane can read at once, a power of two, and the reason.
+
+    All arrays are read or written in the same portions, so that a lane meets the same columns in each: 16 bytes of the
+    narrowest row; a wider array takes several accesses.
+
+    >>> x = np.zeros((4, 4100), np.float16)
+    >>> access_width([x], [])
+    (4, '8 bytes a lane: D = 4100 is a multiple of 4 elements, not of 8')
+    >>> access_width([x[:, 1:]], [])
+    (1, 'D = 4099 is odd')
+    """
+    columns = rows[0].shape[1]
+    most = BYTES // min(array.itemsize for array in rows)
+    if columns > MAX_COLUMNS:
+        return 1, f"D = {columns} is more than a register of 32 bits can count"
+    if any(array.strides[-1] != array.itemsize and columns > 1 for array in (*rows, *parameters)):
+        return 1, "the elements of a row are not neighbours in memory"
+    width, limit = most, ""
+    for found, what in _limits(rows, parameters, columns):
+        if found < width:
+            width, limit = found, what
+    if width == 1:
+        return 1, f"D = {columns} is odd" if columns % 2 else limit
+    itemsize = min(array.itemsize for array in rows)
+    return width, f"{width * itemsize} bytes a lane: {limit or 'D, strides and addresses are multiples of that'}"
+
+
+def _limits(rows: list[np.ndarray], parameters: list[np.ndarray], columns: int) -> Iterable[tuple[int, str]]:
+    """What the width is limited by: D, and for each array the stride of its rows and its address."""
+    yield (
+        _power_of_two(columns),
+        f"D = {columns} is a multiple of {_power_of_two(columns)} elements, not of "
+        f"{BYTES // min(array.itemsize for array in rows)}",
+    )
+    for array in (*rows, *parameters):
+        steps = array.strides[:-1] if len(array) > 1 and array.ndim == 2 else ()
+        for bytes_, what in ((address_of(array), "starts at"), *((step, "has rows apart by") for step in steps)):
+            aligned = _power_of_two(bytes_)
+            if aligned < BYTES:
+                limit = f"an array of {array.dtype} {what} a multiple of {aligned} bytes only"
+                yield max(1, aligned // array.itemsize), limit
+
+
+def _power_of_two(number: int) -> int:
+    """The largest power of two that divides it; 0 is divided by all."""
+    return number & -number or 1 << 62
+
+
+def _in_registers(
+    rows: list[np.ndarray], width: int, why: str, path: str, threads: int | None, streaming: bool
+) -> Form:
+    columns = rows[0].shape[1]
+    share = (
+        2 if any(array.dtype == np.float64 for array in rows) else 1
+    )  # the arithmetic of float64 takes its share too
+    usual = next((lanes for limit, lanes in LANES if columns * share <= limit), STREAM_LANES)
+    lanes = usual if threads is None else threads
+    whole = columns % (lanes * width) == 0
+    most = min(MAX_REGISTERS if whole else MAX_REGISTERS_RAGGED, BLOCK_REGISTERS // 2 // lanes) // share**2
+    fits = columns <= lanes * most
+    if path == "vector" and not fits:
+        raise ValueError(
+            f"the path 'vector' is closed: a row of {columns} elements on {lanes} threads needs more than {most}"
+            " elements of each"
+        )
+    if path == "stream" or streaming or not fits:
+        reason = (
+            "asked for" if path == "stream"
+            else "one pass for the variance" if streaming
+            else f"D = {columns} is more than {most} elements a lane"
+        )  # fmt: skip
+        lanes, rounds = STREAM_LANES if threads is None else threads, max(1, STREAM_ELEMENTS // width)
+        tile = Tile.of_part(columns, lanes, width, rounds)
+        return Form("stream", lanes, tile, f"{why}; {reason}", 2)
+    together = ROW_THREADS // lanes if threads is None and lanes <= WARP else 1
+    tile = Tile.of_row(columns, lanes, together, width)
+    return Form("vector", tile.threads, tile, why, 1)
+
 
 def threads_for(columns: int) -> int:
-    """Threads of the block that takes a row of ``columns`` elements.
+    """Threads of the block that takes a row of ``columns`` elements on the strided path.
 
     >>> [threads_for(columns) for columns in (1, 128, 129, 4096, 1 << 20)]
     [32, 32, 64, 256, 512]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from numba_norms.across import launch_rms_norm_across
 from numba_norms.arguments import (
     check_array,
     check_axes,
@@ -13,14 +14,18 @@ from numba_norms.arguments import (
     check_parameter,
     check_weight_offset,
 )
-from numba_norms.arrays import Rows, compute_dtype, empty, numba_type
+from numba_norms.arrays.dtypes import compute_dtype, numba_type
+from numba_norms.arrays.layouts import layout_of
+from numba_norms.binding.bound import bindable
 from numba_norms.kernels.rms_norm import rms_norm_kernel
-from numba_norms.launch import Launch
-from numba_norms.plan import check_threads, threads_for
+from numba_norms.launch import Launch, optional
+from numba_norms.plan import choose
+from numba_norms.vector import rms_launch
 
 ROUNDINGS = ("once", "llama")
 
 
+@bindable("out")
 def rms_norm(
     x: Any,
     weight: Any = None,
@@ -37,8 +42,9 @@ def rms_norm(
     Parameters
     ----------
     x
-        NumPy or CuPy array of float16, bfloat16, float32 or float64, any shape, any strides.  A CuPy array runs on
-        its GPU, on CuPy's current stream; a NumPy array runs the same kernel on the simulator.
+        Array of float16, bfloat16, float32 or float64, any shape, any strides: of CuPy, a CUDA tensor of torch, or
+        anything that lends CUDA memory by ``__cuda_array_interface__`` or DLPack.  It runs on its GPU, on its library's
+        current stream.  A NumPy array runs the same kernel on the simulator.
     weight
         Array with the shape of the normalised axes, in any of these dtypes; None for no scaling.
     eps
@@ -60,15 +66,16 @@ def rms_norm(
     Returns
     -------
     y
-        Shape and dtype of ``x``.  Squares, sums and the scaling are float32 (float64 for float64), rounded once.
-        The result repeats bit for bit and does not depend on how many rows there are.  NaN and Inf stay in their row.
+        Shape, dtype and kind of ``x``; a CuPy array for what is lent.  Squares, sums and the scaling are float32
+        (float64 for float64), rounded once.  The result repeats bit for bit and does not depend on how many rows there
+        are.  NaN and Inf stay in their row.
 
     Raises
     ------
     TypeError
-        Something is no array, or not of these dtypes; NumPy and CuPy are mixed; a torch-style ``normalized_shape``
-        stands where the weight belongs; ``eps`` or ``weight_offset`` is no number; ``out`` has another dtype or a
-        mask.
+        Something is no array, or not of these dtypes; arrays of two libraries are mixed; a torch-style
+        ``normalized_shape`` stands where the weight belongs; ``eps`` or ``weight_offset`` is no number; ``out`` has
+        another dtype or a mask; a tensor requires gradients.
     ValueError
         Shapes or axes do not fit, a normalised axis is empty, ``eps`` is negative or not finite (in float32,
         but for float64), ``weight_offset`` is not finite or lacks a weight, ``rounding`` is neither of the two,
@@ -86,23 +93,20 @@ def rms_norm(
     >>> rms_norm(np.ones((1, 2), np.float32), np.array([0, 0.5], np.float32), eps=0, weight_offset=1)
     array([[1. , 1.5]], dtype=float32)
     """
-    check_array("x", x)
-    rows = Rows(x.shape, check_axes(axis, x))
-    check_parameter("weight", weight, x, rows.axes)
+    x = check_array("x", x)
+    rows = layout_of(x, check_axes(axis, x))
+    weight = check_parameter("weight", weight, x, rows.axes)
     eps = check_eps(eps, x)
     weight_offset = check_weight_offset(weight_offset, weight, compute_dtype(x.dtype))
     check_choice("rounding", rounding, ROUNDINGS)
-    if out is None:
-        out = empty(x.shape, x.dtype, x)
-    else:
-        check_out(out, x, weight=weight)
-    rstd = empty((rows.count,), compute_dtype(x.dtype), x)
+    y = rows.new(x, x.dtype) if out is None else check_out(out, x, {"weight": weight})
+    rstd = x.new((rows.count,), compute_dtype(x.dtype)) if return_stats else None
     if rows.count:
-        y = rows.matrix(out)
-        matrix, vector = rows.matrix(x), rows.vector(weight)
-        launch(matrix, vector, y, rstd, eps, weight_offset=weight_offset, rounding=rounding).run()
-        rows.write_back(y, out)
-    return (out, rstd.reshape(rows.statistics)) if return_stats else out
+        matrix, vector, into = rows.matrix(x), rows.vector(weight), rows.target(y)
+        results = into.memory, rstd and rows.statistic(rstd.memory)
+        launch(matrix, vector, *results, eps, weight_offset=weight_offset, rounding=rounding).run(x.place)
+        into.finish()
+    return y.given if rstd is None else (y.given, rstd.given.reshape(rows.statistics))
 
 
 def launch(
@@ -115,11 +119,19 @@ def launch(
     *,
     weight_offset: float = 0.0,
     rounding: str = "once",
+    path: str = "auto",
 ) -> Launch:
-    """The launch for ``x`` and ``y`` [rows, D], ``weight`` [D] or None and ``rstd`` [rows]."""
-    rows, columns = x.shape
-    threads = threads_for(columns) if threads is None else check_threads(threads)
-    types = numba_type(y.dtype), numba_type(rstd.dtype)
-    kernel = rms_norm_kernel(threads, *types, weight is not None, weight_offset, rounding == "llama")
-    args = (x, () if weight is None else weight, y, rstd, rstd.dtype.type(eps))
-    return Launch(kernel, rows, threads, args, ("x", "weight", "y", "rstd", "eps"))
+    """The launch for ``x`` and ``y`` [rows, D], ``weight`` [D] or None and ``rstd`` [rows] or None.
+
+    Rows across come as [outer, D, inner] and have ``rstd`` [outer, inner]; for them there is one path.
+    """
+    if x.ndim == 3:
+        return launch_rms_norm_across(x, weight, y, rstd, eps, weight_offset=weight_offset, rounding=rounding)
+    form, llama = choose([x, y], [weight], path=path, threads=threads), rounding == "llama"
+    if form.tile is not None:
+        return rms_launch(form, x, None, weight, None, y, rstd, eps, weight_offset=weight_offset, llama=llama)
+    compute = compute_dtype(x.dtype)
+    types = numba_type(y.dtype), numba_type(compute)
+    kernel = rms_norm_kernel(form.threads, *types, weight is not None, weight_offset, llama, rstd is not None)
+    args = (x, *optional(weight), y, *optional(rstd), compute.type(eps))
+    return Launch(kernel, len(x), form.threads, args, ("x", "weight", "y", "rstd", "eps"), form)

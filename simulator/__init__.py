@@ -17,8 +17,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from simulator.errors import NotRecorded, OutOfBounds, SimulationError, UnknownName, Unsupported
+from simulator.errors import MeaningError, NotRecorded, OutOfBounds, SimulationError, UnknownName, Unsupported
 from simulator.findings import Finding, Launch, Site
+from simulator.intrinsics import intrinsic
 from simulator.simulate import record, run, simulate
 from simulator.trace import Trace
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Finding",
     "Launch",
+    "MeaningError",
     "NotRecorded",
     "OutOfBounds",
     "SimulationError",
@@ -36,6 +38,7 @@ __all__ = [
     "UnknownName",
     "Unsupported",
     "draw",
+    "intrinsic",
     "record",
     "run",
     "simulate",

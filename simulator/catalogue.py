@@ -95,10 +95,18 @@ def _out_of_bounds(fault: Fault, words: Words) -> Said:
         )
         return f"{words.place(place)} {what}", "check the address arithmetic"
     index, extent, axis = facts["index"], facts["extent"], facts["axis"]
-    what = f"{verb} {facts['array']} at index {index} along axis {axis}, which has {extent} elements{others}"
+    if (run := facts.get("run", 1)) > 1:
+        what = f"{verb} {run} elements of {facts['array']} from index {facts['first']} on"
+        mend = f"guard the access with `if index + {run} <= {facts['array']}.shape[{axis}]:`"
+    else:
+        what = f"{verb} {facts['array']} at index {index}"
+        mend = f"guard the access with `if index < {facts['array']}.shape[{axis}]:`"
+    what = f"{what} along axis {axis}, which has {extent} elements{others}"
+    if index < 0 and "run" in facts:
+        return f"{words.place(place)} {what}", "this access takes no index from the end; check the subtraction"
     if index < 0:
         return f"{words.place(place)} {what}", "a negative index wraps only once; check the subtraction that made it"
-    return f"{words.place(place)} {what}", f"guard the access with `if index < {facts['array']}.shape[{axis}]:`"
+    return f"{words.place(place)} {what}", mend
 
 
 def _misaligned(fault: Fault, words: Words) -> Said:

@@ -64,6 +64,10 @@ class Unsupported(SimulationError, NotImplementedError):
             self.add_note(f"called from {pos.via}")
 
 
+class MeaningError(SimulationError):
+    """A registered meaning of an intrinsic is at fault, not the kernel; see ``simulator.intrinsics``."""
+
+
 class ReadOnly(SimulationError, ValueError):
     """A kernel stores to memory that it may not write: a read-only argument, or constant memory."""
 

@@ -237,9 +237,10 @@ KINDS: Mapping[str, Kind] = {
         "address",
         None,
         1,
-        ("name", "signed"),
+        ("name", "signed", "run"),
         "dtype i8.  src: base, then (index, extent, stride in bytes) per axis; dst: the byte address.  Checks every"
-        " axis; a negative index wraps once where signed[axis].  Index slots are i8 or u8",
+        " axis; a negative index wraps once where signed[axis].  Index slots are i8 or u8.  run: (count, itemsize) for"
+        " that many elements side by side along the last axis, which must all be inside it; then nothing wraps",
     ),
     # -- memory; src[0] is a byte address (i8).  guarded: the last src is a b1, lanes without it do nothing
     "ld": Kind("memory", None, None, ("name", "guarded"), "n results: n consecutive elements as one access"),

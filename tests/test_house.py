@@ -111,7 +111,7 @@ def test_version_is_the_installed_one() -> None:
     ("group", "entry"),
     [
         *(("console_scripts", entry) for entry in PROJECT["scripts"]),
-        *(("simulator.kernels", entry) for entry in PROJECT["entry-points"]["simulator.kernels"]),
+        *((group, entry) for group, entries in PROJECT["entry-points"].items() for entry in entries),
     ],
 )
 def test_entry_points_resolve(group: str, entry: str) -> None:

@@ -54,6 +54,11 @@ STATISTIC = {
 COMPUTE = {FLOAT16: FLOAT32, BFLOAT16: FLOAT32, FLOAT32: FLOAT32, FLOAT64: FLOAT64}
 
 
+def between(tolerance: Tolerance) -> Tolerance:
+    """For two results that are each within ``tolerance`` of the truth: so much may lie between them."""
+    return Tolerance(2 * tolerance.rtol, 2 * tolerance.atol, f"twice, for two results: {tolerance.why}")
+
+
 def condition(x: Any, eps: float, axis: int = -1) -> Any:
     """1 + |mean| / deviation of each row: by so much centring magnifies the relative error of the mean.
 

@@ -1,5 +1,9 @@
 """Device code, and nothing else: the reductions, and one file per operation.
 
+``lanes`` is what one lane does, ``reduce`` what lanes do together.  ``rms_norm``, ``layer_norm``, ``add_norm``,
+``batch_norm`` and ``moments`` are the textbook's kernels.  ``vector`` and ``stream`` keep rows in registers (``tile``,
+``scale``), ``across`` those whose elements lie apart (``tokens``).
+
 Rules of this folder:
 
 * Kernels are written once, by factories specialised on the number of threads and on dtypes, and cached: the same

@@ -23,6 +23,7 @@ from typing import Any
 
 from numba import cuda, int64
 
+from numba_norms.kernels.lanes import narrow, widen
 from numba_norms.kernels.moments import welford_step
 from numba_norms.kernels.reduce import block_moments, merge, rsqrt, warps_of
 
@@ -50,8 +51,10 @@ def store_statistics(compute: Any, running: tuple[Any, Any, Any] | None) -> Any:
         if has_running:
             keep = wide(1) - momentum
             unbiased = m2 / compute(samples - 1)
-            running_mean[channel] = mean_type(keep * wide(running_mean[channel]) + momentum * wide(centre))
-            running_var[channel] = var_type(keep * wide(running_var[channel]) + momentum * wide(unbiased))
+            moved_mean = keep * widen(running_mean[channel], wide) + momentum * wide(centre)
+            moved_var = keep * widen(running_var[channel], wide) + momentum * wide(unbiased)
+            running_mean[channel] = narrow(moved_mean, mean_type)
+            running_var[channel] = narrow(moved_var, var_type)
 
     return store_statistics
 
@@ -66,7 +69,7 @@ def plane_statistics_kernel(threads: int, compute: Any, running: tuple[Any, Any,
     warps, step = warps_of(threads), welford_step(compute)
     merge_block, store = block_moments(threads, compute), store_statistics(compute, running)
 
-    @cuda.jit
+    @cuda.jit(launch_bounds=threads)
     def batch_norm_statistics(x, mean, rstd, running_mean, running_var, momentum, eps):
         counts = cuda.shared.array(warps, compute)
         means = cuda.shared.array(warps, compute)
@@ -81,7 +84,7 @@ def plane_statistics_kernel(threads: int, compute: Any, running: tuple[Any, Any,
         planes, rest = threads // inner, threads % inner
         count, centre, m2 = compute(0), compute(0), compute(0)
         for _ in range(thread, samples, threads):
-            count, centre, m2 = step(count, centre, m2, compute(x[i, channel, k]))
+            count, centre, m2 = step(count, centre, m2, widen(x[i, channel, k], compute))
             i += planes
             k += rest
             if k >= inner:
@@ -131,7 +134,7 @@ def tile_statistics_kernel(threads: int, width: int, compute: Any, running: tupl
     rows, step = threads // width, welford_step(compute)
     merge_block, store = merge_rows(threads, width, compute), store_statistics(compute, running)
 
-    @cuda.jit
+    @cuda.jit(launch_bounds=threads)
     def batch_norm_statistics(x, mean, rstd, running_mean, running_var, momentum, eps):
         counts = cuda.shared.array(threads, compute)
         means = cuda.shared.array(threads, compute)
@@ -145,7 +148,7 @@ def tile_statistics_kernel(threads: int, width: int, compute: Any, running: tupl
         count, centre, m2 = compute(0), compute(0), compute(0)
         if channel < channels:
             for i in range(row, samples, rows):
-                count, centre, m2 = step(count, centre, m2, compute(x[i, channel, 0]))
+                count, centre, m2 = step(count, centre, m2, widen(x[i, channel, 0], compute))
 
         # Reduce: lanes past the last channel come along, the barriers are for all.
         centre, m2 = merge_block(count, centre, m2, counts, means, m2s)
@@ -160,21 +163,22 @@ def tile_statistics_kernel(threads: int, width: int, compute: Any, running: tupl
 
 @cache
 def load_channel(compute: Any, training: bool, has_weight: bool, has_bias: bool) -> Any:
-    """Device function ``(channel, mean, spread, weight, bias, eps) -> centre, scale, gain, shift`` of a channel.
+    """Device function ``(channel, location, spread, weight, bias, eps) -> centre, scale, gain, shift`` of a channel.
 
     ``spread`` is ``rstd`` in training, the running variance otherwise.
     """
     inverse_root = rsqrt(compute)
 
     @cuda.jit(device=True)
-    def load_channel(channel, mean, spread, weight, bias, eps):
-        centre, scale, gain, shift = compute(mean[channel]), compute(spread[channel]), compute(1), compute(0)
+    def load_channel(channel, location, spread, weight, bias, eps):
+        centre, scale = widen(location[channel], compute), widen(spread[channel], compute)
+        gain, shift = compute(1), compute(0)
         if not training:
             scale = inverse_root(scale + eps)
         if has_weight:
-            gain = compute(weight[channel])
+            gain = widen(weight[channel], compute)
         if has_bias:
-            shift = compute(bias[channel])
+            shift = widen(bias[channel], compute)
         return centre, scale, gain, shift
 
     return load_channel
@@ -184,26 +188,26 @@ def load_channel(compute: Any, training: bool, has_weight: bool, has_bias: bool)
 def plane_normalise_kernel(
     threads: int, storage: Any, compute: Any, training: bool, has_weight: bool, has_bias: bool
 ) -> Any:
-    """The kernel ``(x[outer, C, inner], mean[C], spread[C], weight[C] or (), bias[C] or (), y[outer, C, inner], eps)``.
+    """The kernel ``(x[outer, C, inner], location[C], spread[C], weight[C], bias[C], y[outer, C, inner], eps)``.
 
-    Launch it on ``[C * parts, threads]``, a part for every ``threads * ROUNDS`` samples.  ``storage`` is the Numba type
-    of ``y``, which may be ``x``; ``spread`` as for ``load_channel``.
+    ``weight`` and ``bias`` may be ``()``.  Launch it on ``[C * parts, threads]``, a part for every ``threads * ROUNDS``
+    samples.  ``storage`` is the Numba type of ``y``, which may be ``x``; ``spread`` as for ``load_channel``.
     """
     load, span = load_channel(compute, training, has_weight, has_bias), threads * ROUNDS
 
-    @cuda.jit
-    def batch_norm(x, mean, spread, weight, bias, y, eps):
+    @cuda.jit(launch_bounds=threads)
+    def batch_norm(x, location, spread, weight, bias, y, eps):
         block = int64(cuda.blockIdx.x)
         channels, inner = x.shape[1], x.shape[2]
         samples = x.shape[0] * inner
         channel = block % channels
         first = block // channels * span + cuda.threadIdx.x
-        centre, scale, gain, shift = load(channel, mean, spread, weight, bias, eps)
+        centre, scale, gain, shift = load(channel, location, spread, weight, bias, eps)
         i, k = first // inner, first % inner
         planes, rest = threads // inner, threads % inner
         for _ in range(first, min(first + span, samples), threads):
-            value = (compute(x[i, channel, k]) - centre) * scale
-            y[i, channel, k] = storage(value * gain + shift)
+            value = (widen(x[i, channel, k], compute) - centre) * scale
+            y[i, channel, k] = narrow(value * gain + shift, storage)
             i += planes
             k += rest
             if k >= inner:
@@ -225,8 +229,8 @@ def tile_normalise_kernel(
     rows = threads // width
     load, span = load_channel(compute, training, has_weight, has_bias), rows * ROUNDS
 
-    @cuda.jit
-    def batch_norm(x, mean, spread, weight, bias, y, eps):
+    @cuda.jit(launch_bounds=threads)
+    def batch_norm(x, location, spread, weight, bias, y, eps):
         block = int64(cuda.blockIdx.x)
         thread = cuda.threadIdx.x
         samples, channels = x.shape[0], x.shape[1]
@@ -234,9 +238,9 @@ def tile_normalise_kernel(
         channel = block % tiles * width + thread % width
         first = block // tiles * span + thread // width
         if channel < channels:
-            centre, scale, gain, shift = load(channel, mean, spread, weight, bias, eps)
+            centre, scale, gain, shift = load(channel, location, spread, weight, bias, eps)
             for i in range(first, min(first + span, samples), rows):
-                value = (compute(x[i, channel, 0]) - centre) * scale
-                y[i, channel, 0] = storage(value * gain + shift)
+                value = (widen(x[i, channel, 0], compute) - centre) * scale
+                y[i, channel, 0] = narrow(value * gain + shift, storage)
 
     return batch_norm

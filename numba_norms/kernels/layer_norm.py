@@ -18,20 +18,23 @@ from typing import Any
 
 from numba import cuda, int64
 
+from numba_norms.kernels.lanes import narrow, widen
 from numba_norms.kernels.moments import stream_moments
 from numba_norms.kernels.reduce import block_moments, block_sum, rsqrt, warps_of
 
 
 @cache
-def layer_norm_kernel(threads: int, storage: Any, compute: Any, has_weight: bool, has_bias: bool) -> Any:
+def layer_norm_kernel(
+    threads: int, storage: Any, compute: Any, has_weight: bool, has_bias: bool, stats: bool = True
+) -> Any:
     """The two-pass kernel ``(x[rows, D], weight[D] or (), bias[D] or (), y[rows, D], mean[rows], rstd[rows], eps)``.
 
     Launch it on ``[rows, threads]``.  ``storage`` is the Numba type of ``y``, ``compute`` that of ``mean``, ``rstd``
-    and ``eps``.  ``y`` may be ``x``.
+    and ``eps``.  ``y`` may be ``x``.  Without ``stats``, ``mean`` and ``rstd`` are ``()``.
     """
     warps, sum_block, inverse_root = warps_of(threads), block_sum(threads), rsqrt(compute)
 
-    @cuda.jit
+    @cuda.jit(launch_bounds=threads)
     def layer_norm(x, weight, bias, y, mean, rstd, eps):
         partial_sums = cuda.shared.array(warps, compute)
         partial_squares = cuda.shared.array(warps, compute)  # a slow warp may still read the sum
@@ -42,25 +45,25 @@ def layer_norm_kernel(threads: int, storage: Any, compute: Any, has_weight: bool
         # First pass: the mean.
         total = compute(0)
         for j in range(thread, columns, threads):
-            total += compute(x[row, j])
+            total += widen(x[row, j], compute)
         centre = sum_block(total, partial_sums) / compute(columns)
 
         # Second pass: squares of centred values, so that nothing large cancels.
         squares = compute(0)
         for j in range(thread, columns, threads):
-            centred = compute(x[row, j]) - centre
+            centred = widen(x[row, j], compute) - centre
             squares += centred * centred
         scale = inverse_root(sum_block(squares, partial_squares) / compute(columns) + eps)
 
         # Normalise and store, rounded once.
         for j in range(thread, columns, threads):
-            value = (compute(x[row, j]) - centre) * scale
+            value = (widen(x[row, j], compute) - centre) * scale
             if has_weight:
-                value *= compute(weight[j])
+                value *= widen(weight[j], compute)
             if has_bias:
-                value += compute(bias[j])
-            y[row, j] = storage(value)
-        if thread == 0:
+                value += widen(bias[j], compute)
+            y[row, j] = narrow(value, storage)
+        if stats and thread == 0:
             mean[row] = centre
             rstd[row] = scale
 
@@ -68,12 +71,14 @@ def layer_norm_kernel(threads: int, storage: Any, compute: Any, has_weight: bool
 
 
 @cache
-def layer_norm_welford_kernel(threads: int, storage: Any, compute: Any, has_weight: bool, has_bias: bool) -> Any:
+def layer_norm_welford_kernel(
+    threads: int, storage: Any, compute: Any, has_weight: bool, has_bias: bool, stats: bool = True
+) -> Any:
     """The Welford kernel, with the arguments of ``layer_norm_kernel``."""
     warps, inverse_root = warps_of(threads), rsqrt(compute)
     stream, merge_block = stream_moments(threads, compute), block_moments(threads, compute)
 
-    @cuda.jit
+    @cuda.jit(launch_bounds=threads)
     def layer_norm_welford(x, weight, bias, y, mean, rstd, eps):
         counts = cuda.shared.array(warps, compute)
         means = cuda.shared.array(warps, compute)
@@ -91,13 +96,13 @@ def layer_norm_welford_kernel(threads: int, storage: Any, compute: Any, has_weig
 
         # Normalise and store, rounded once.
         for j in range(thread, columns, threads):
-            value = (compute(x[row, j]) - centre) * scale
+            value = (widen(x[row, j], compute) - centre) * scale
             if has_weight:
-                value *= compute(weight[j])
+                value *= widen(weight[j], compute)
             if has_bias:
-                value += compute(bias[j])
-            y[row, j] = storage(value)
-        if thread == 0:
+                value += widen(bias[j], compute)
+            y[row, j] = narrow(value, storage)
+        if stats and thread == 0:
             mean[row] = centre
             rstd[row] = scale
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from numba import cuda, int64
 
+from numba_norms.kernels.lanes import widen
 from numba_norms.kernels.reduce import block_moments, warps_of
 
 
@@ -35,7 +36,7 @@ def stream_moments(threads: int, compute: Any) -> Any:
         mean = compute(0)
         m2 = compute(0)
         for j in range(cuda.threadIdx.x, x.shape[1], threads):
-            count, mean, m2 = step(count, mean, m2, compute(x[row, j]))
+            count, mean, m2 = step(count, mean, m2, widen(x[row, j], compute))
         return count, mean, m2
 
     return stream_moments
@@ -52,7 +53,7 @@ def stream_sum_moments(threads: int, compute: Any) -> Any:
         mean = compute(0)
         m2 = compute(0)
         for j in range(cuda.threadIdx.x, residual.shape[1], threads):
-            count, mean, m2 = step(count, mean, m2, compute(residual[row, j]) + compute(update[row, j]))
+            count, mean, m2 = step(count, mean, m2, widen(residual[row, j], compute) + widen(update[row, j], compute))
         return count, mean, m2
 
     return stream_sum_moments
@@ -63,7 +64,7 @@ def moments_kernel(threads: int, compute: Any) -> Any:
     """The kernel ``(x[rows, D], mean[rows], m2[rows])``; launch it on ``[rows, threads]``."""
     warps, stream, merge_block = warps_of(threads), stream_moments(threads, compute), block_moments(threads, compute)
 
-    @cuda.jit
+    @cuda.jit(launch_bounds=threads)
     def moments(x, mean, m2):
         counts = cuda.shared.array(warps, compute)
         means = cuda.shared.array(warps, compute)

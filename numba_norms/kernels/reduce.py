@@ -8,6 +8,9 @@ Rules of this file:
   exceptions: ``moments`` and BatchNorm's planes, where thread 0 alone reads the result, could do without the last.
 * Shared arrays come from the kernel, one set per reduction, so a second reduction cannot overwrite what a slow warp
   still reads of the first.
+* Kernels state how many threads they are for (``launch_bounds``): the compiler then spends no more registers on each
+  than so many threads can have.
+* Threads are counted without a sign: Python's remainder of a signed integer takes ten instructions.
 * ``lanes`` and ``threads`` are powers of two.  A shuffle names exactly the lanes that take part, and starts at
   ``lanes // 2``, so small blocks work too; exclusive or keeps every lane's partner among them.
 
@@ -25,10 +28,11 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import cuda, float64
+from numba import cuda, float64, uint32
 from numba.cuda import libdevice
 
 WARP = 32
+WHOLE_WARP = 0xFFFFFFFF
 
 
 def warps_of(threads: int) -> int:
@@ -37,9 +41,12 @@ def warps_of(threads: int) -> int:
 
 
 @cache
-def warp_sum(lanes: int) -> Any:
-    """Device function ``(value) -> sum`` over the first ``lanes`` lanes of a warp, which all get the same bits."""
-    first, mask = lanes // 2, (1 << lanes) - 1
+def warp_sum(lanes: int, among: int | None = None) -> Any:
+    """Device function ``(value) -> sum`` over the first ``lanes`` lanes of a warp, which all get the same bits.
+
+    ``among`` lanes take part, in groups of ``lanes`` neighbours with a sum each; without it these lanes alone.
+    """
+    first, mask = lanes // 2, (1 << (among or lanes)) - 1
 
     @cuda.jit(device=True)
     def warp_sum(value):
@@ -63,7 +70,7 @@ def block_sum(threads: int) -> Any:
 
     @cuda.jit(device=True)
     def block_sum(value, partial):
-        thread = cuda.threadIdx.x
+        thread = uint32(cuda.threadIdx.x)
         value = within_warp(value)
         if warps == 1:
             return value
@@ -81,33 +88,58 @@ def block_sum(threads: int) -> Any:
 
 
 @cache
+def row_sum(lanes: int) -> Any:
+    """Device function ``(value, partial) -> sum`` over neighbouring ``lanes`` of a warp, or over a block of so many.
+
+    All threads of the block call it; each gets the sum of its row, the same bits.  Past a warp, every warp adds up the
+    partial sums for itself, which saves ``block_sum``'s second barrier.  ``partial`` is a shared array of
+    ``warps_of(lanes)`` values.
+    """
+    warps, within, across = warps_of(lanes), warp_sum(min(lanes, WARP), WARP), warp_sum(warps_of(lanes), WARP)
+
+    @cuda.jit(device=True)
+    def row_sum(value, partial):
+        value = within(value)
+        if warps > 1:
+            thread = uint32(cuda.threadIdx.x)
+            if thread % WARP == 0:
+                partial[thread // WARP] = value
+            cuda.syncthreads()  # every warp's partial sum stands before anybody adds them
+            value = across(partial[thread % warps])
+        return value
+
+    return row_sum
+
+
+@cache
 def merge(compute: Any) -> Any:
     """Device function ``(count_a, mean_a, m2_a, count_b, mean_b, m2_b) -> count, mean, m2`` of both parts together.
 
-    Chan's formula.  An empty part changes nothing: threads past the end of a short row have one.
+    Chan's formula, without a branch.  An empty part (0, 0, 0) weighs nothing: threads past the end of a row have one.
     """
+    divide = ratio(compute)
 
     @cuda.jit(device=True)
     def merge(count_a, mean_a, m2_a, count_b, mean_b, m2_b):
-        if count_b > compute(0):
-            count = count_a + count_b
-            share = count_b / count
-            delta = mean_b - mean_a
-            mean_a += delta * share
-            m2_a += m2_b + delta * (delta * (count_a * share))
-            count_a = count
-        return count_a, mean_a, m2_a
+        count = count_a + count_b
+        share = divide(count_b, count)
+        if count_a == compute(0):
+            share = compute(1)  # which n / n need not be (``ratio``), nor 0 / 0
+        delta = mean_b - mean_a
+        m2 = m2_a + (m2_b + delta * (delta * (count_a * share)))
+        return count, mean_a + delta * share, m2
 
     return merge
 
 
 @cache
-def warp_moments(lanes: int, compute: Any) -> Any:
+def warp_moments(lanes: int, compute: Any, among: int | None = None) -> Any:
     """Device function ``(count, mean, m2) -> count, mean, m2`` of the first ``lanes`` lanes of a warp.
 
     Each of these lanes gets them, but not to the last bit: the order of the parts differs.  Lane 0 speaks for all.
+    ``among`` is that of ``warp_sum``.
     """
-    first, mask, merge_two = lanes // 2, (1 << lanes) - 1, merge(compute)
+    first, mask, merge_two = lanes // 2, (1 << (among or lanes)) - 1, merge(compute)
 
     @cuda.jit(device=True)
     def warp_moments(count, mean, m2):
@@ -135,7 +167,7 @@ def block_moments(threads: int, compute: Any) -> Any:
 
     @cuda.jit(device=True)
     def block_moments(count, mean, m2, counts, means, m2s):
-        thread = cuda.threadIdx.x
+        thread = uint32(cuda.threadIdx.x)
         count, mean, m2 = within_warp(count, mean, m2)
         if warps == 1:  # lane 0 tells the others
             return cuda.shfl_sync(mask, mean, 0), cuda.shfl_sync(mask, m2, 0)
@@ -152,6 +184,32 @@ def block_moments(threads: int, compute: Any) -> Any:
     return block_moments
 
 
+@cache
+def row_moments(threads: int, compute: Any) -> Any:
+    """Device function like that of ``block_moments`` for 32 threads and more, with one barrier, as ``row_sum``."""
+    warps = warps_of(threads)
+    within_warp, across_warps = warp_moments(WARP, compute), warp_moments(warps, compute, WARP)
+
+    @cuda.jit(device=True)
+    def row_moments(count, mean, m2, counts, means, m2s):
+        count, mean, m2 = within_warp(count, mean, m2)
+        if warps > 1:
+            thread = uint32(cuda.threadIdx.x)
+            if thread % WARP == 0:
+                counts[thread // WARP], means[thread // WARP], m2s[thread // WARP] = count, mean, m2
+            cuda.syncthreads()  # every warp's moments stand before anybody merges them
+            part = thread % warps
+            count, mean, m2 = across_warps(counts[part], means[part], m2s[part])
+        return cuda.shfl_sync(WHOLE_WARP, mean, 0), cuda.shfl_sync(WHOLE_WARP, m2, 0)
+
+    return row_moments
+
+
+@cuda.jit(device=True)
+def _quotient(value, divisor):
+    return value / divisor
+
+
 @cuda.jit(device=True)
 def _rsqrt_float64(value):
     return float64(1) / math.sqrt(value)
@@ -162,6 +220,36 @@ def rsqrt(compute: Any) -> Any:
     return _rsqrt_float64 if compute is float64 else libdevice.rsqrtf
 
 
+def ratio(compute: Any) -> Any:
+    """Device function ``(a, b) -> a / b``, in float32 to 2 units in the last place, for a share of a whole.
+
+    The exact division of float32 has rare cases, which the compiler puts into a function; this one is an instruction
+    (PTX ISA, "div.approx").
+    """
+    return _quotient if compute is float64 else libdevice.fast_fdividef
+
+
 def constant(value: float, compute: Any) -> Any:
     """``value`` as a NumPy scalar of ``compute``: a Python float in a kernel would be float64."""
     return np.float64(value) if compute is float64 else np.float32(value)
+
+
+@cuda.jit(device=True)
+def _quotient_by_inverse(value, divisor, inverse):
+    return value / divisor
+
+
+@cuda.jit(device=True)
+def _corrected_quotient(value, divisor, inverse):
+    near = value * inverse
+    return libdevice.fmaf(libdevice.fmaf(-near, divisor, value), inverse, near)
+
+
+def quotient(compute: Any) -> Any:
+    """Device function ``(value, divisor, inverse) -> value / divisor``, where ``inverse`` is near 1 / divisor.
+
+    For float32 without a division (see ``ratio``): the remainder corrects the product, so a quotient that is a number
+    of float32 comes out exactly (Markstein, "Computation of elementary functions on the IBM RISC System/6000
+    processor", 1990).  The mean of equal values has to be that value, lest 1 / sqrt(eps) blow up its error.
+    """
+    return _quotient_by_inverse if compute is float64 else _corrected_quotient

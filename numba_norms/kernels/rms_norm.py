@@ -15,21 +15,23 @@ from typing import Any
 
 from numba import cuda, int64
 
+from numba_norms.kernels.lanes import narrow, widen
 from numba_norms.kernels.reduce import block_sum, constant, rsqrt, warps_of
 
 
 @cache
 def rms_norm_kernel(
-    threads: int, storage: Any, compute: Any, has_weight: bool, weight_offset: float, llama: bool
+    threads: int, storage: Any, compute: Any, has_weight: bool, weight_offset: float, llama: bool, stats: bool = True
 ) -> Any:
-    """The kernel ``(x[rows, D], weight[D] or (), y[rows, D], rstd[rows], eps)``; launch it on ``[rows, threads]``.
+    """The kernel ``(x[rows, D], weight[D] or (), y[rows, D], rstd[rows] or (), eps)``.
 
-    ``storage`` is the Numba type of ``y``, ``compute`` that of ``rstd`` and ``eps``.  ``y`` may be ``x``.
+    Launch it on ``[rows, threads]``.  ``storage`` is the Numba type of ``y``, ``compute`` that of ``rstd`` and ``eps``.
+    ``y`` may be ``x``.
     """
     warps, sum_block, inverse_root = warps_of(threads), block_sum(threads), rsqrt(compute)
     has_offset, offset = weight_offset != 0, constant(weight_offset, compute)
 
-    @cuda.jit
+    @cuda.jit(launch_bounds=threads)
     def rms_norm(x, weight, y, rstd, eps):
         partial = cuda.shared.array(warps, compute)
         row = int64(cuda.blockIdx.x)
@@ -39,7 +41,7 @@ def rms_norm_kernel(
         # Load: neighbouring lanes read neighbouring columns, one element each a round.
         squares = compute(0)
         for j in range(thread, columns, threads):
-            value = compute(x[row, j])  # widen before squaring: 300² is no float16
+            value = widen(x[row, j], compute)  # widen before squaring: 300² is no float16
             squares += value * value
 
         # Reduce: from here on every thread holds the row's scale.
@@ -47,16 +49,16 @@ def rms_norm_kernel(
 
         # Normalise and store: the row is read again, and rounded once.
         for j in range(thread, columns, threads):
-            value = compute(x[row, j]) * scale
+            value = widen(x[row, j], compute) * scale
             if llama:
-                value = compute(storage(value))
+                value = widen(narrow(value, storage), compute)
             if has_weight:
-                factor = compute(weight[j])
+                factor = widen(weight[j], compute)
                 if has_offset:
                     factor += offset
                 value *= factor
-            y[row, j] = storage(value)
-        if thread == 0:
+            y[row, j] = narrow(value, storage)
+        if stats and thread == 0:
             rstd[row] = scale
 
     return rms_norm

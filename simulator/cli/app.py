@@ -75,7 +75,7 @@ def _refuse(message: str) -> int:
 def trace(
     target: str, /, *,
     shape: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None, dtype: str = "float32",
-    threads: int | None = None,
+    threads: int | None = None, path: str | None = None,
     launch: str | None = None, arg: Annotated[list[str] | None, Parameter(negative="", consume_multiple=False)] = None,
     thread: Annotated[str, Parameter(allow_leading_hyphen=True)] = "0",
     block: Annotated[str, Parameter(allow_leading_hyphen=True)] = "0",
@@ -99,6 +99,9 @@ def trace(
         Built-in kernels: the dtype of x.
     threads
         Built-in kernels: threads of a block.
+    path
+        Built-in kernels: which form of the kernel; for norms strided (the textbook's, the default), vector, stream, or
+        auto, which is the one that the library takes.
     launch
         FILE.py:KERNEL: GRID,BLOCK[,0[,SHARED]], as in 4,256 or 2x2,16x16.
     arg
@@ -141,7 +144,7 @@ def trace(
     options = {"line": line, "warp": warp, "request": request, "index": element, "reduction": reduction}
     chosen = _choice(figure, picture, {"array": array, **options})
     output.check(json, figure)
-    found = _find(target, shape, dtype, threads, launch, arg or [], seed)
+    found = _find(target, (shape, dtype, threads, path), launch, arg or [], seed)
     keep = None if isinstance(shown[1], tuple) else shown[1]
     made = _launch(found, keep, watch or [], seed, order, max_steps, lineage=figure is not None and picture == "tree")
     _show(made, shown, watch or [], json)
@@ -177,16 +180,21 @@ def _draw(made: Trace, figure: Path, picture: Picture, chosen: dict[str, Any], b
 
 
 def _find(
-    target: str, shape: str | None, dtype: str, threads: int | None, launch: str | None, args: list[str], seed: int
+    target: str, built: tuple[str | None, str, int | None, str | None], launch: str | None, args: list[str], seed: int
 ) -> Launchable:
     """What is to be launched; options of the other kind of target are refused, not ignored."""
+    shape, _, threads, path = built
     own = ":" in target or target.endswith(".py")
-    extra = [("--shape", shape), ("--threads", threads)] if own else [("--launch", launch), ("--arg", args or None)]
+    extra = (
+        [("--shape", shape), ("--threads", threads), ("--path", path)]
+        if own
+        else [("--launch", launch), ("--arg", args or None)]
+    )
     if wrong := [option for option, given in extra if given is not None]:
         takes = "FILE.py:KERNEL, which takes --launch and --arg" if own else "a built-in kernel, which takes --shape"
         raise CannotRun(f"{wrong[0]} does not go with {takes}")
     if not own:
-        return launches.from_name(target, shape, dtype, threads)
+        return launches.from_name(target, *built)
     if not target.rpartition(":")[0].endswith(".py"):
         raise CannotRun(f"{target}: name the kernel too, as in FILE.py:KERNEL")
     return launches.from_file(target, launch, args, seed)

@@ -1,7 +1,8 @@
 """What is to be launched: a built-in kernel by name, or a kernel in a file.
 
 Rules of this file: it launches nothing.  Built-in kernels come from the entry-point group ``simulator.kernels``; each
-loads a callable ``(shape, dtype, threads)`` whose result has ``.kernel``, ``.grid``, ``.block`` and ``.args``.
+loads a callable ``(shape, dtype, threads)`` whose result has ``.kernel``, ``.grid``, ``.block`` and ``.args``.  Where a
+kernel comes in several forms, the callable takes ``path`` as well.
 """
 
 from __future__ import annotations
@@ -45,13 +46,13 @@ def built_in() -> dict[str, EntryPoint]:
     return {entry.name: entry for entry in entry_points(group=GROUP)}
 
 
-def from_name(name: str, shape: str | None, dtype: str, threads: int | None) -> Launchable:
+def from_name(name: str, shape: str | None, dtype: str, threads: int | None, path: str | None = None) -> Launchable:
     """The launch of a built-in kernel.
 
     Raises
     ------
     CannotRun
-        There is no such kernel, or it refuses shape, dtype or threads.
+        There is no such kernel, or it refuses shape, dtype, threads or path.
     """
     known = built_in()
     if name not in known:
@@ -61,8 +62,11 @@ def from_name(name: str, shape: str | None, dtype: str, threads: int | None) -> 
         raise CannotRun(f"built-in kernel {name} needs --shape, as in --shape 1x4096")
     extent, kind = words.shape_of(shape), words.dtype_of(dtype)
     build = known[name].load()
+    if path is not None and "path" not in inspect.signature(build).parameters:
+        raise CannotRun(f"built-in kernel {name} has one form only: it takes no --path")
+    options = {} if path is None else {"path": path}
     try:
-        made = build(extent, kind, threads)
+        made = build(extent, kind, threads, **options)
     except (TypeError, ValueError, OverflowError, MemoryError) as error:
         raise CannotRun(f"{name}: {error or 'too large for the memory of this machine'}") from error
     return Launchable(made.kernel, made.grid, made.block, tuple(made.args), getattr(made, "dynamic_shared", 0))

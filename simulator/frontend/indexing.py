@@ -91,13 +91,13 @@ def place(body: Body, array: Array, index: list[int | Slice]) -> int | Array:
     return Array(at, tuple(shape), tuple(strides), array.code, array.name)
 
 
-def address(body: Body, array: Array, index: list[int]) -> int:
-    """The byte address of an element."""
+def address(body: Body, array: Array, index: list[int], **run: Any) -> int:
+    """The byte address of an element; with ``run=(count, itemsize)`` of the first of several, see ``program.KINDS``."""
     sources = [array.address]
     for slot, extent, stride in zip(index, array.shape, array.strides, strict=True):
         sources += (slot, extent, stride)
     signed = tuple(body.builder.dtype(slot)[0] == "i" for slot in index)
-    return body.builder.op("elem", "i8", *sources, name=array.name, signed=signed)
+    return body.builder.op("elem", "i8", *sources, name=array.name, signed=signed, **run)
 
 
 def _tuple_item(body: Body, items: tuple[Value, ...], item: ir.Item) -> Value:

@@ -21,6 +21,7 @@ from simulator.frontend.refusal import first_line
 from simulator.frontend.tidy import tidy
 from simulator.frontend.translate import translate_type
 from simulator.frontend.values import Array, Tuple, Value
+from simulator.intrinsics import changes
 from simulator.program import FromParam, Param, Pos, Program, validate
 
 _programs: WeakKeyDictionary[FunctionType, dict[Any, Program]] = WeakKeyDictionary()
@@ -53,7 +54,7 @@ def lower_kernel(kernel: Any, args: tuple[Any, ...] | list[Any]) -> Program:
     if function.__code__.co_flags & 0x0C or len(names) != len(args):
         raise TypeError(f"{place}: {place.function} takes {len(names)} arguments ({', '.join(names)}), got {len(args)}")
     types = _argument_types(front, args, names, place)
-    key = (types, bool(getattr(kernel, "targetoptions", {}).get("debug")))
+    key = (types, bool(getattr(kernel, "targetoptions", {}).get("debug")), changes())
     with _lock:
         found = _programs.setdefault(function, {})
         if key not in found:

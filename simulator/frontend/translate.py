@@ -15,6 +15,7 @@ from typing import Any
 from simulator.frontend import kernel_types as kt
 from simulator.frontend import typed_ir as ir
 from simulator.frontend.columns import columns_of
+from simulator.intrinsics import is_intrinsic, qualified_name
 
 DeviceTyper = Callable[[Any, tuple[Any, ...]], ir.Function]
 """Gives the typed body of a dispatcher for Numba's argument types."""
@@ -254,7 +255,9 @@ class _Body:
             return self.static(target, ir.CastTo(translate_type(self.typed.typemap[target].instance_type)))
         if known is None and hasattr(value, "py_func"):
             return self.static(target, ir.Device(value.py_func.__name__))
-        return self.static(target, ir.Named(known or _qualified(value)))
+        if known is None and is_intrinsic(value):
+            return self.static(target, ir.Intrinsic(qualified_name(value), value))
+        return self.static(target, ir.Named(known or qualified_name(value)))
 
     def expression(self, target: str, native: Any) -> ir.Expression:
         match native.op:
@@ -306,7 +309,7 @@ class _Body:
             return ir.Static(None)
         if "ExceptionInstance" in class_names(self.typed.typemap[target]):
             return ir.Static(None)
-        if not isinstance(called, ir.Named | ir.CastTo | ir.Method | ir.Device):
+        if not isinstance(called, ir.Named | ir.CastTo | ir.Method | ir.Device | ir.Intrinsic):
             return ir.Foreign(f"calling {native.func.name}")
         if native.vararg is not None or native.varkwarg is not None:
             return ir.Foreign("a call with *args or **kwargs")
@@ -340,9 +343,3 @@ def _message(native: Any) -> str:
     name = native.exc_class.__name__ if native.exc_class is not None else "exception"
     parts = [repr(arg) if isinstance(arg, str | int | float) else str(arg) for arg in native.exc_args or ()]
     return f"{name}({', '.join(parts)})" if parts else name
-
-
-def _qualified(value: Any) -> str:
-    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None) or str(value)
-    module = getattr(value, "__module__", None)
-    return f"{module}.{name}" if module else str(name)

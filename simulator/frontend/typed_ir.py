@@ -26,6 +26,14 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True)
+class Intrinsic:
+    """A function of which Numba runs the typing only; what it does is registered (``simulator.intrinsics``)."""
+
+    name: str
+    handle: Any
+
+
+@dataclass(frozen=True, slots=True)
 class CastTo:
     """A number class (``float32``, ``np.int32``): calling it casts."""
 
@@ -155,7 +163,7 @@ class Exhaust:
 class Call:
     """A call of a static target; ``callee`` is the typed body when the target is a device function."""
 
-    target: Named | CastTo | Method | Device
+    target: Named | CastTo | Method | Device | Intrinsic
     args: tuple[str, ...]
     keywords: tuple[tuple[str, str], ...]
     signature: Signature

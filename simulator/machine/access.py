@@ -118,7 +118,7 @@ def _only(split: Split, mask: np.ndarray) -> Iterator[None]:
 def _read(split: Split, address: Value, access: Access, found: Allocation, code: str) -> Value:
     lanes, dtype = split.lanes, access.numpy
     kind = type(address)
-    if kind is not np.ndarray:
+    if kind is not np.ndarray and not (found.word_stride and kind is Affine):
         first, block, row, column = strides(split, address, found)
         if lanes.nb == 1:
             block = 0
@@ -175,7 +175,7 @@ def _write_all(split: Split, address: Value, access: Access, found: Allocation, 
 
 def _write(split: Split, address: Value, access: Access, found: Allocation, value: Value) -> None:
     lanes, mask, dtype = split.lanes, split.mask, access.numpy
-    if type(address) is not np.ndarray:
+    if type(address) is not np.ndarray and not (found.word_stride and type(address) is Affine):
         first, block, row, column = strides(split, address, found)
         if _disjoint(lanes, block, row, column, access.itemsize):
             if type(address) is Affine and mask is not None and lanes.ny == 1:

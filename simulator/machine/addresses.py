@@ -173,6 +173,22 @@ def element(split: Split, base: Value, access: Access, multiply: Any, *triples: 
     return base
 
 
+def run_start(split: Split, base: Value, access: Access, multiply: Any, *triples: Value) -> Value:
+    """Byte address of the first of several elements side by side along the last axis, all of them inside it."""
+    count, itemsize = access.op.attr["run"]
+    *others, extent, stride = triples
+    first = element(split, base, access, multiply, *others, extent - (count - 1), stride)
+    apart = stride != itemsize if type(stride) is int else (split.expand(stride, "i8") != itemsize) & split.active()
+    if count > 1 and np.any(apart):
+        raise Fault(
+            "unsupported",
+            (place(split, split.active(), access),),
+            construct=f"one access of {count} elements of {access.name} that do not lie side by side",
+            mend="pass an array whose last axis is contiguous",
+        )
+    return first
+
+
 def _checked(split: Split, index: Value, extent: Value, axis: int, access: Access) -> Value:
     """An index within its extent: negative signed ones wrap once, as Numba compiles them."""
     kind = type(index)
@@ -180,7 +196,7 @@ def _checked(split: Split, index: Value, extent: Value, axis: int, access: Acces
         if kind is int:
             if 0 <= index < extent:
                 return index
-            if access.op.attr["signed"][axis] and -extent <= index < 0:
+            if access.op.attr["signed"][axis] and "run" not in access.op.attr and -extent <= index < 0:
                 return index + extent
         elif kind is Affine:
             if 0 <= index.lo and index.hi < extent:
@@ -201,24 +217,35 @@ def _checked_lanes(split: Split, index: Value, extent: Value, axis: int, access:
     lanes = split.expand(index, "i8" if signed else "u8")
     extents = split.expand(extent, "i8")
     if signed:
-        wrapped = np.where(lanes < 0, lanes + extents, lanes)
+        wrapped = lanes if "run" in access.op.attr else np.where(lanes < 0, lanes + extents, lanes)
         bad = (wrapped < 0) | (wrapped >= extents)
     else:
         wrapped = lanes
-        bad = lanes >= extents.astype("u8")
+        bad = lanes >= np.maximum(extents, 0).astype("u8")
     if split.mask is not None:
         bad = bad & split.mask
     if bad.any():
-        raise Fault(
-            "out-of-bounds",
-            (place(split, bad, access),),
-            array=access.name,
-            axis=axis,
-            index=int(lanes[bad][0]),
-            extent=int(extents[bad][0]),
-            count=int(bad.sum()),
-        )
+        _outside_axis(split, bad, int(lanes[bad][0]), int(extents[bad][0]), axis, access)
     return wrapped.astype("i8", copy=False)
+
+
+def _outside_axis(split: Split, bad: np.ndarray, index: int, extent: int, axis: int, access: Access) -> NoReturn:
+    facts: dict[str, Any] = {}
+    if (run := access.op.attr.get("run")) is not None:
+        count = run[0] if axis == len(access.op.attr["signed"]) - 1 else 1
+        extent += count - 1  # ``extent`` was that of the places where all of them fit
+        facts = {"run": count, "first": index}
+        index = index if index < 0 else max(index, extent)
+    raise Fault(
+        "out-of-bounds",
+        (place(split, bad, access),),
+        array=access.name,
+        axis=axis,
+        index=index,
+        extent=extent,
+        count=int(bad.sum()),
+        **facts,
+    )
 
 
 # -- physical places ----------------------------------------------------------------------------------------------
@@ -231,7 +258,7 @@ def strides(split: Split, address: int | Affine, found: Allocation) -> tuple[int
         first, block, column, row = address, 0, 0, 0
     else:
         first, block, column, row = address.b, address.a, address.l, address.y
-    first -= found.base
+    first = found.inner(first - found.base)
     if found.block_stride:
         first += (lanes.first_block - split.group.first_block) * found.block_stride
         block += found.block_stride
@@ -245,7 +272,7 @@ def strides(split: Split, address: int | Affine, found: Allocation) -> tuple[int
 def places(split: Split, address: Value, found: Allocation, shift: int) -> np.ndarray:
     """Element number in ``found.typed`` for each lane, shape broadcastable to (blocks, threads)."""
     lanes = split.lanes
-    offset = array_of(address, "i8") - found.base
+    offset = found.inner(array_of(address, "i8") - found.base)
     if found.block_stride:
         offset = offset + (lanes.block + (lanes.first_block - split.group.first_block)) * found.block_stride
     if found.lane_stride:

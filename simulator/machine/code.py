@@ -61,6 +61,7 @@ class Code:
             "atomic": atomics.atomic,
             "element1": addresses.element1,
             "element": addresses.element,
+            "run_start": addresses.run_start,
             "shuffle": warp.shuffle,
             "vote": warp.vote,
             "match": warp.match,
@@ -185,9 +186,10 @@ class _Lines:
         match op.kind:
             case "elem":
                 static = self.code.access(op)
-                if len(s) == 4:
+                if len(s) == 4 and "run" not in op.attr:
                     return f"element1(S, {', '.join(s)}, {static}, {self.code._multiply})"
-                return f"element(S, {s[0]}, {static}, {self.code._multiply}, {', '.join(s[1:])})"
+                function = "run_start" if "run" in op.attr else "element"
+                return f"{function}(S, {s[0]}, {static}, {self.code._multiply}, {', '.join(s[1:])})"
             case "ld":
                 return f"{'load' if len(op.dst) == 1 else 'load_many'}(S, {s[0]}, {self.code.access(op)})"
             case "st":

@@ -12,7 +12,7 @@ import numpy as np
 
 from simulator.machine.code import Code
 from simulator.machine.faults import Fault, Place
-from simulator.machine.memory import LOCAL_BASE, POISON, SHARED_BASE, Allocation, Memory, View
+from simulator.machine.memory import LOCAL_BASE, POISON, SHARED_BASE, WORD, Allocation, Memory, View
 from simulator.machine.observer import Observer
 from simulator.machine.registers import Geometry, register
 from simulator.machine.split import Split
@@ -112,7 +112,8 @@ class Group:
             if not allocs:
                 continue
             data = np.full(copies * size, POISON, np.uint8)
-            strides = (size, 0) if space == "shared" else (size * self.geometry.padded, size)
+            # a window is a multiple of 16 bytes, so of words
+            strides = (size, 0, 0) if space == "shared" else (WORD * self.geometry.padded, WORD, WORD * copies)
             for offset, members in _by_offset(allocs, offsets).items():
                 extent = max(_size(alloc, self.geometry.dynamic_shared) for alloc in members)
                 views = tuple(_view(alloc, self.geometry.dynamic_shared) for alloc in members)
@@ -121,7 +122,7 @@ class Group:
                     base + offset + extent,
                     views[0].name,
                     space,
-                    data[offset:],
+                    data[offset // WORD * strides[2] if strides[2] else offset :],
                     views,
                     *strides,
                     pos=members[0].pos,
@@ -253,13 +254,14 @@ def constant(dtype: str, value: Any) -> Any:
 def window_layout(allocs: list[Alloc], dynamic_shared: int) -> tuple[dict[str, int], int]:
     """Offsets of declared allocations in their window, and the window's size in bytes (a multiple of 16).
 
-    Dynamic shared arrays come last and all start at one place.
+    Local ones start at a word, since words are interleaved.  Dynamic shared ones come last and all start at one place.
     """
     offsets: dict[str, int] = {}
     top = 0
     for alloc in allocs:
         if not alloc.dynamic:
-            top = -(-top // alloc.align) * alloc.align
+            align = max(alloc.align, WORD) if alloc.space == "local" else alloc.align
+            top = -(-top // align) * align
             offsets[alloc.name] = top
             top += alloc.size
     if dynamic := [alloc for alloc in allocs if alloc.dynamic]:

@@ -22,9 +22,14 @@ SHARED_BASE = 0x7E00_0000_0000
 LOCAL_BASE = 0x7D00_0000_0000
 CONST_BASE = 0x7C00_0000_0000
 ALIGNMENT = 256
-"""Allocations start at multiples of this, as the CUDA driver's do."""
+"""Allocations start at multiples of this, as the CUDA driver's do ..."""
+WIDEST = 16
+"""... if the host's start at multiples of this, the widest access; otherwise they are off by as much as those."""
 GUARD = 512
 """Bytes left free between allocations, so that an address just past one is in none."""
+WORD_SHIFT = 3
+WORD = 1 << WORD_SHIFT
+"""Bytes of a word of interleaved memory: no element is larger."""
 POISON = 0xFF
 """Uninitialised shared and local memory: NaN as a float, -1 as an integer."""
 
@@ -74,7 +79,11 @@ class View:
 
 @dataclass(slots=True, eq=False)
 class Allocation:
-    """One allocation.  ``block_stride``/``lane_stride``: bytes from one block's (lane's) copy to the next."""
+    """One allocation.  ``block_stride``/``lane_stride``: bytes from one block's (lane's) copy to the next.
+
+    Local memory is interleaved, as the hardware's is: the lanes' copies of a word lie side by side, ``word_stride``
+    is the bytes to those of the next word (0: each copy in one piece).
+    """
 
     base: int
     end: int
@@ -84,8 +93,15 @@ class Allocation:
     views: tuple[View, ...]
     block_stride: int = 0
     lane_stride: int = 0
+    word_stride: int = 0
     pos: Pos | None = None
     _typed: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+
+    def inner(self, offset: Any) -> Any:
+        """A byte offset in the window -> one in ``data``, of the first copy."""
+        if not self.word_stride:
+            return offset
+        return (offset >> WORD_SHIFT) * self.word_stride + (offset & WORD - 1)
 
     def typed(self, code: str) -> np.ndarray:
         """All copies as one flat array of this dtype."""
@@ -185,11 +201,12 @@ class Memory:
         for members in _overlapping(bounds):
             low = min(bounds[k][0] for k in members)
             high = max(bounds[k][1] for k in members)
+            base = self._top + low % WIDEST  # where a 16-byte access is aligned on the host, it is so here
             views = []
             for k in members:
                 name, array = arrays[k]
                 offset = array.__array_interface__["data"][0] - low if array.size else 0
-                addresses[k] = self._top + offset
+                addresses[k] = base + offset
                 code = code_of(array.dtype)
                 if code is None:
                     raise TypeError(
@@ -197,7 +214,6 @@ class Memory:
                     )
                 views.append(View(name, code, array.shape, array.strides, offset, array.flags.writeable))
             data = _bytes_at(low, high, [arrays[k][1] for k in members])
-            base = self._top
             self.add(Allocation(base, base + high - low, views[0].name, "global", data, tuple(views)))
             self._top = -(-(base + high - low + GUARD) // ALIGNMENT) * ALIGNMENT
         return addresses

@@ -5,7 +5,8 @@ Behind every slot stands an array with one *node number* per lane (-1: nothing f
 written byte of memory the node that was stored.  A node is one value of one thread: an element that it loaded
 (``input``), the result of an operation, a value that came through a shuffle (``shfl``), a store or a load of it.
 
-Copies and conversions keep their operand's node.  Comparisons and votes carry nothing: what only steers control is not
+Copies and conversions keep their operand's node, and so do stores to local arrays and loads from them: those are a
+thread's registers.  Comparisons and votes carry nothing: what only steers control is not
 part of a value.  Meant for small launches; ``LIMIT`` nodes are the most.
 """
 
@@ -209,6 +210,8 @@ class Lineage:
         fresh = np.logical_and.reduce([column == NOTHING for column in columns])
         known = np.logical_or.reduce([column >= 0 for column in columns])
         columns = [np.maximum(column, NOTHING) for column in columns]
+        if place.allocation.space == "local" and len(columns) == 1:
+            return columns[0]
         result = np.full(len(fresh), NOTHING)
         name = place.allocation.view(op.attr.get("name", "")).name
         elements = place.allocation.view(name).element(place.offsets)
@@ -234,11 +237,12 @@ class Lineage:
                 name = place.allocation.view(op.attr.get("name", "")).name
                 elements = place.allocation.view(name).element(place.offsets)
                 some = mine != NOTHING
-                made = np.full(len(mine), CONSTANT)
+                made = np.where(some, mine, CONSTANT)
                 lanes = place.lanes[some]
-                made[some] = self._add(
-                    split, op, "store", items[lanes], (mine[some],), active, lanes, name, elements[some]
-                )
+                if place.allocation.space != "local":
+                    made[some] = self._add(
+                        split, op, "store", items[lanes], (mine[some],), active, lanes, name, elements[some]
+                    )
                 self._write(place, made, SIZES[op.dtype])
 
     def _atomic(self, split: Split, op: Op, given: tuple[Any, ...], behind: list[Any]) -> list[Any]:
@@ -338,7 +342,7 @@ class Lineage:
             block = rows[here] + split.lanes.first_block - split.group.first_block
             thread = columns[here] + split.lanes.first_thread
             copy = block * found.block_stride + thread * found.lane_stride
-            yield _Places(found, np.flatnonzero(here), offsets, offsets + copy)
+            yield _Places(found, np.flatnonzero(here), offsets, found.inner(offsets) + copy)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

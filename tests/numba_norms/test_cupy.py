@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from numba_norms import batch_norm, layer_norm, moments, reference, rms_norm
-from tests.tolerances import FLOAT16, FLOAT32, FLOAT64, RESULT, STATISTIC, assert_close, condition
+from tests.tolerances import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, RESULT, STATISTIC, assert_close, condition
 
 
 def device():
@@ -88,3 +88,64 @@ def test_out_and_zero_rows(cp):
         rms_norm(x[:2], out=x[1:])
     with pytest.raises(TypeError, match=r"CuPy.*NumPy"):
         rms_norm(x, np.ones(64, np.float16))
+
+
+class Lender:
+    """Offers the interface of a CuPy array, and nothing else of it."""
+
+    def __init__(self, array, stream):
+        self.array = array
+        self.__cuda_array_interface__ = {**array.__cuda_array_interface__, "stream": stream}
+
+
+class Exporter:
+    """Exports a CuPy array by DLPack, and offers nothing else of it."""
+
+    def __init__(self, array):
+        self.__dlpack__, self.__dlpack_device__ = array.__dlpack__, array.__dlpack_device__
+
+
+@pytest.mark.parametrize("dtype", [FLOAT16, FLOAT32], ids=str)
+def test_arrays_of_others(cp, dtype):
+    x = np.random.default_rng(0).standard_normal((33, 1000)).astype(dtype)
+    on_device = cp.asarray(x)
+    stream = cp.cuda.Stream(non_blocking=True)
+    cp.cuda.Device().synchronize()
+    for lent in (Lender(on_device, None), Lender(on_device, stream.ptr), Exporter(on_device)):
+        y = rms_norm(lent)
+        assert isinstance(y, cp.ndarray)
+        stream.synchronize()
+        assert_close(cp.asnumpy(y), reference.rms_norm(x), RESULT[dtype])
+
+
+def test_arrays_of_numba(cp):
+    from numba import cuda
+
+    x = np.random.default_rng(0).standard_normal((33, 1000)).astype(np.float32)
+    on_device, out = cuda.to_device(x), cuda.device_array_like(x)
+    assert rms_norm(on_device, out=out) is out
+    assert_close(out.copy_to_host(), reference.rms_norm(x), RESULT[FLOAT32])
+    assert_close(cp.asnumpy(rms_norm(on_device[:, ::8])), reference.rms_norm(x[:, ::8]), RESULT[FLOAT32])
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "float64"])
+def test_tensors_of_torch(cp, name):
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("no GPU")  # a torch that knows the CPU only
+    x = torch.randn(33, 1000, device="cuda").to(getattr(torch, name))
+    y, mean, rstd = layer_norm(x, x[0], x[1], return_stats=True)
+    assert y.dtype == x.dtype and y.device == x.device and mean.shape == rstd.shape == (33, 1)
+    host = x.double().cpu().numpy()
+    dtype = {"float16": FLOAT16, "bfloat16": BFLOAT16, "float32": FLOAT32, "float64": FLOAT64}[name]
+    expected = reference.layer_norm(host, host[0], host[1])
+    assert_close(y.double().cpu().numpy(), expected, RESULT[dtype], condition(host, 1e-5))
+    with torch.cuda.stream(torch.cuda.Stream()) as _:
+        part = layer_norm(x[:, :500].clone())  # on torch's current stream, as is what follows
+        part = part + 0
+    torch.cuda.synchronize()
+    assert_close(
+        part.double().cpu().numpy(), reference.layer_norm(host[:, :500]), RESULT[dtype], condition(host[:, :500], 1e-5)
+    )
+    with pytest.raises(TypeError, match="detach"):
+        rms_norm(x.requires_grad_())

@@ -12,6 +12,7 @@ import pytest
 import numba_norms
 import simulator
 from numba_norms import SimulatedOnCPU, builtin, rms_norm
+from numba_norms.arrays.places import NUMPY
 from numba_norms.kernels import rms_norm as kernels
 from numba_norms.launch import Launch
 from numba_norms.plan import THREADS, check_threads, threads_for
@@ -43,24 +44,27 @@ def test_kernels_are_short(build):
 def launches(monkeypatch):
     seen = []
     run = Launch.run
-    monkeypatch.setattr(Launch, "run", lambda launch: (seen.append(launch), run(launch))[1])
+    monkeypatch.setattr(Launch, "run", lambda launch, place: (seen.append(launch), run(launch, place))[1])
     return seen
+
+
+layer_norm_welford = functools.partial(numba_norms.layer_norm, variance="welford")
 
 
 @pytest.mark.parametrize("columns", [16, 4096])
 @pytest.mark.parametrize(
     ("build", "call"),
     [
-        (builtin.rms_norm, lambda x, w, b: numba_norms.rms_norm(x, w)),
-        (builtin.layer_norm, lambda x, w, b: numba_norms.layer_norm(x, w, b)),
-        (builtin.layer_norm_welford, lambda x, w, b: numba_norms.layer_norm(x, w, b, variance="welford")),
+        (builtin.rms_norm, lambda x, w, b: numba_norms.rms_norm(x, w, return_stats=True)),
+        (builtin.layer_norm, lambda x, w, b: numba_norms.layer_norm(x, w, b, return_stats=True)),
+        (builtin.layer_norm_welford, lambda x, w, b: layer_norm_welford(x, w, b, return_stats=True)),
     ],
 )
 def test_the_command_line_traces_the_function_that_the_library_launches(build, call, columns, launches):
     x, w = np.ones((3, columns), np.float16), np.ones(columns, np.float32)
     call(x, w, w)
     (launched,) = launches
-    shown = build((3, columns), "float16")
+    shown = build((3, columns), "float16", path="auto")
     assert shown.kernel is launched.kernel
     assert (shown.grid, shown.block, shown.names) == (launched.grid, launched.block, launched.names)
     assert shown.names == tuple(inspect.signature(shown.kernel.py_func).parameters)
@@ -86,7 +90,7 @@ def test_another_stride_in_the_kernel_is_another_trace(monkeypatch):
 @every_builtin
 def test_builtin_launches_run(build):
     launch = build((2, 3, 100), "bfloat16")
-    launch.run()
+    launch.run(NUMPY)
     assert launch.grid == 6
     assert np.isfinite(launch.argument("y").astype(float)).all()
     again = build((2, 3, 100), "bfloat16")
@@ -98,7 +102,7 @@ def test_builtin_launches_run(build):
 @every_builtin
 def test_every_number_of_threads(build, threads):
     launch = build((2, 77), "float32", threads)
-    launch.run()
+    launch.run(NUMPY)
     assert launch.block == threads
     reference = numba_norms.reference.rms_norm if build is builtin.rms_norm else numba_norms.reference.layer_norm
     parameters = [launch.argument(name) for name in ("weight", "bias") if name in launch.names]
@@ -153,10 +157,8 @@ def test_a_small_simulated_array_is_not_announced():
 
 @pytest.mark.parametrize("thread", [0, 1, 255])
 def test_the_indices_of_a_thread(thread):
-    x, w = np.ones((1, 4096), np.float16), np.ones(4096, np.float16)
-    with simulator.record() as traces:
-        rms_norm(x, w)
-    (trace,) = traces
+    launch = builtin.rms_norm((1, 4096), "float16", 256)
+    trace = simulator.simulate(launch.kernel)[launch.grid, launch.block](*launch.args)
     own = list(range(thread, 4096, 256))
     reader = trace.thread(thread)
     assert reader.reads("x") == own + own  # once for the sum, once to normalise

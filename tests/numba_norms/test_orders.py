@@ -1,18 +1,13 @@
 """The kernels on every schedule: one result, and not one barrier too many."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
 from numba_norms import builtin
 from numba_norms.moments import launch as launch_moments
 from simulator.frontend import lower_kernel
-from simulator.machine import launch as run_on_machine
-from simulator.program import Block
+from tests.numba_norms.schedules import ORDERS, results, without_barrier
 from tests.tolerances import same_bits
-
-ORDERS = [("first", 0), ("last", 0), *(("random", seed) for seed in range(20))]
 
 
 def moments(shape, dtype, threads):
@@ -28,18 +23,7 @@ BUILTIN = (
     builtin.add_layer_norm,
 )
 KERNELS = (*BUILTIN, moments)
-INPUTS = ("x", "residual", "update", "weight", "bias", "eps")
 every_kernel = pytest.mark.parametrize("build", KERNELS, ids=lambda build: build.__name__)
-
-
-def results(program, launch, **schedule):
-    """What the arrays hold after a run: fresh copies each time, outputs filled with a mark."""
-    args = [arg.copy() if isinstance(arg, np.ndarray) else arg for arg in launch.args]
-    for arg, name in zip(args, launch.names, strict=True):
-        if name not in INPUTS:
-            arg.fill(-7)
-    run_on_machine(program, (launch.grid, 1, 1), (launch.block, 1, 1), args, **schedule)
-    return [arg for arg in args if isinstance(arg, np.ndarray)]
 
 
 @pytest.mark.parametrize(("columns", "threads"), [(1, 32), (37, 4), (100, 32), (129, 64), (1000, 256)])
@@ -52,16 +36,6 @@ def test_every_order_gives_the_same_bits(build, columns, threads):
     for order, seed in ORDERS:
         found = results(program, launch, schedule="splits", order=order, seed=seed)
         assert all(map(same_bits, expected, found)), (order, seed)
-
-
-def without_barrier(program, number):
-    """A copy of the program that lacks its barrier of this number."""
-    barrier = [op for op in program.ops() if op.kind == "bar"][number]
-    blocks = {
-        label: Block([op for op in block.ops if op is not barrier], block.term)
-        for label, block in program.blocks.items()
-    }
-    return dataclasses.replace(program, blocks=blocks, derived={})  # derived holds code generated from other blocks
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,27 @@ def test_wide_accesses_are_one_request(way: Way, count: int, dtype: str) -> None
 
 
 @every_way
+def test_bytes_of_local_memory_hold_accesses_of_any_size(way: Way) -> None:
+    """As a PTX front end declares it: an array of bytes, accessed as what lies there; a copy for each lane."""
+    writer = Writer()
+    writer.program.allocs["depot"] = Alloc("depot", "local", 40, 8, "u1", (40,), Pos("k.py", 1))
+    depot = writer.program.slot("i8", "depot", FromAlloc("depot"))
+    first, second = writer.op("ld", "f8", writer.at(writer.x, 16), results=2, name="x")
+
+    def inside(offset: int) -> int:
+        return int(writer.op("add", "i8", depot, writer.const(offset)))
+
+    writer.op("st", "f8", inside(16), first, second, results=0, name="depot")
+    words = writer.op("ld", "u4", inside(16), results=2, name="depot")
+    more = [writer.op("ld", "u4", inside(offset), name="depot") for offset in (24, 28)]
+    writer.op("st", "u4", writer.at(writer.out, 16), *words, *more, results=0, name="out")
+    x = np.arange(80) / 3
+    out = zeros(160, "u4")
+    writer.run(x, out, threads=40, **way)
+    np.testing.assert_array_equal(out.view("f8"), x)
+
+
+@every_way
 def test_a_raw_address_outside_every_allocation(way: Way) -> None:
     fault = copying(4).fault(zeros(30, "i4"), zeros(64, "i4"), **way)
     assert (fault.kind, fault.facts["nbytes"], fault.facts["count"]) == ("out-of-bounds", 4, 2)

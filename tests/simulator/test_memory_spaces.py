@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numba import cuda, int32
+from numba import cuda, float64, int8, int32
+from numba.types import float16
 
 from tests.simulator.running import every_way, run, zeros
 
@@ -33,6 +34,35 @@ def test_local_arrays_are_each_lanes_own(way: Way) -> None:
     out = np.zeros_like(x)
     run(sorted_in_registers, 2, 35, x, out, **way)
     np.testing.assert_array_equal(out, np.sort(x, axis=1))
+
+
+@cuda.jit
+def four_local_arrays(x, out):
+    t = cuda.grid(1)
+    small, wide = cuda.local.array(3, int8), cuda.local.array((2, 3), float64)
+    half, word = cuda.local.array(5, float16), cuda.local.array(3, int32)
+    for k in range(6):
+        wide[k // 3, k % 3] = x[t] * k
+    for k in range(5):
+        half[k] = x[t] - k
+    for k in range(3):
+        small[(t + k) % 3] = t + k
+        word[(k * t) % 3] = 1000 * t + k
+    out[t, 0] = wide[t % 2, 2] + wide[1, t % 3]
+    out[t, 1] = half[t % 5] + small[t % 3]
+    out[t, 2] = word[0] + small[2]
+
+
+@every_way
+def test_local_arrays_of_several_sizes_keep_apart(way: Way) -> None:
+    x, out = np.arange(70) % 50.0, np.zeros((70, 3))
+    run(four_local_arrays, 2, 35, x, out, **way)
+    t = np.arange(70)
+    small = np.array([[n + (i - n) % 3 for i in range(3)] for n in range(70)]).astype("i1")
+    word = np.where(t % 3 == 0, 1000 * t + 2, 1000 * t)
+    np.testing.assert_array_equal(out[:, 0], x * (3 * (t % 2) + 2) + x * (3 + t % 3))
+    np.testing.assert_array_equal(out[:, 1], x - t % 5 + small[t, t % 3])
+    np.testing.assert_array_equal(out[:, 2], word + small[:, 2])
 
 
 @cuda.jit

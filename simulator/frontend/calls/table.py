@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from simulator.frontend import kernel_types as kt
 from simulator.frontend import typed_ir as ir
 from simulator.frontend.calls.device import call_device
+from simulator.frontend.calls.intrinsics import call_intrinsic
 from simulator.frontend.values import Array, Value
 
 if TYPE_CHECKING:
@@ -126,6 +127,8 @@ def call(body: Body, expression: ir.Call, target: str) -> Value:
     called = expression.target
     if isinstance(called, ir.Device):
         return call_device(body, expression)
+    if isinstance(called, ir.Intrinsic):
+        return call_intrinsic(body, expression, called)
     if isinstance(called, ir.CastTo):
         parameters, function = _TABLE["cast"]
     elif isinstance(called, ir.Named) and called.name in _TABLE:

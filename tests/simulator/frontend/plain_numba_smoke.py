@@ -14,9 +14,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from numba import cuda, float32
+from numba import cuda, float32, types
 from numba.cuda import libdevice
+from numba.cuda.extending import intrinsic as numba_intrinsic
 
+from simulator import intrinsic
 from simulator.frontend import front_end, lower_kernel
 from simulator.machine.launch import launch
 
@@ -70,6 +72,25 @@ def votes(x, y):
     y[i, 3] = cuda.atomic.add(y, (0, 4), 1) * 0 + cuda.syncthreads_count(int(i < 7))
 
 
+@numba_intrinsic
+def vload(typingctx, array, index, registers, n):
+    return types.none(array, index, registers, n), None
+
+
+@intrinsic(f"{__name__}.vload")
+def load_meaning(code, array, index, registers, n):
+    for k, value in enumerate(code.load(array, index, code.constant(n))):
+        code.store(registers, k, [code.convert(value, registers.dtype)])
+
+
+@cuda.jit
+def sums_of_four(x, y):
+    i = cuda.grid(1)
+    registers = cuda.local.array(4, float32)
+    vload(x, 4 * i, registers, 4)
+    y[i] = registers[0] + registers[1] + registers[2] + registers[3]
+
+
 def main() -> None:
     """Compare with NumPy; an AssertionError says what differs."""
     assert front_end().half.name == "numba", "numba-cuda is installed here"
@@ -88,7 +109,10 @@ def main() -> None:
         np.testing.assert_array_equal(counts[:, 2], np.append(numbers[1:], numbers[-1]))
         assert (counts[:, 3] == 7).all()
         assert counts[0, 4] == 32
-    print("plain numba: RMSNorm and votes agree with NumPy")
+        numbers, sums = rng.integers(0, 9, 128).astype(np.float16), np.zeros(32, np.float32)
+        launch(lower_kernel(sums_of_four, (numbers, sums)), (1, 1, 1), (32, 1, 1), (numbers, sums), **way)
+        np.testing.assert_array_equal(sums, numbers.reshape(32, 4).sum(1))
+    print("plain numba: RMSNorm, votes and an intrinsic agree with NumPy")
 
 
 if __name__ == "__main__":

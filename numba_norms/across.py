@@ -1,0 +1,152 @@
+"""The launches of the kernels whose lanes go across: norms along axes that are not contiguous, the path *across*.
+
+Rules of this file: arrays come as [outer, D, inner] (``layouts.Across``).  An addition is the same kernel with an
+update.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from numba_norms.arrays.dtypes import compute_dtype, numba_type
+from numba_norms.kernels.across import (
+    Outputs,
+    layer_norm_across_kernel,
+    layer_norm_stream_across_kernel,
+    rms_norm_across_kernel,
+)
+from numba_norms.kernels.tokens import Inputs, TokenTile
+from numba_norms.launch import Launch, optional
+from numba_norms.plan import Form
+
+WIDTH = 32
+"""Tokens that a block takes side by side: a warp reads them in one request."""
+
+PARTS: tuple[tuple[int, int, int], ...] = (
+    # up to D, threads that share a token, registers of 4 bytes that each has for it: up to D = 256 they hold it as a
+    # whole; beyond that they are few, so that two blocks find room and one reads while the other waits
+    (16, 2, 8),
+    (64, 4, 16),
+    (256, 8, 32),
+    (1 << 62, 16, 8),
+)
+
+
+def tile_across(columns: int, inner: int, itemsize: int = 4, threads: int | None = None) -> TokenTile:
+    """How blocks deal out tokens of ``columns`` elements, ``inner`` of them side by side.
+
+    Parts and window, from which the order of additions follows, are chosen by D and by ``itemsize``, the bytes of an
+    element in registers, never by the number of tokens.  ``threads`` is a wish.
+
+    >>> tile_across(200, 1000)
+    TokenTile(width=32, parts=8, window=25, whole=True)
+    >>> tile_across(4096, 3)
+    TokenTile(width=4, parts=16, window=8, whole=False)
+    """
+    width = min(WIDTH, 1 << (inner - 1).bit_length())
+    parts, window = next((parts, window) for most, parts, window in PARTS if columns <= most)
+    if threads is not None:
+        width = min(width, threads)
+        parts = threads // width
+    rounds, window = -(-columns // parts), window * 4 // itemsize
+    return TokenTile(width, parts, min(window, rounds), rounds <= window)
+
+
+# -- launches --------------------------------------------------------------------------------------------------------
+
+
+def launch_rms_norm_across(
+    x: Any,
+    weight: Any,
+    y: Any,
+    rstd: Any,
+    eps: float,
+    *,
+    update: Any = None,
+    h: Any = None,
+    weight_offset: float = 0.0,
+    rounding: str = "once",
+    tile: TokenTile | None = None,
+) -> Launch:
+    """The launch for ``x``, ``update``, ``h`` and ``y`` [outer, D, inner], ``weight`` [D], ``rstd`` [outer, inner].
+
+    ``update`` and ``h`` are there for the norm of a sum, or both None; ``weight`` and ``rstd`` may be None.
+    """
+    llama, compute = rounding == "llama", _compute(x, update, h)
+    outputs = Outputs(*_stored(h, y), weight is not None, False, weight_offset, llama, rstd is not None)
+    tile = _tile(x, compute, tile)
+    kernel = rms_norm_across_kernel(Inputs(tile, numba_type(compute), update is not None), outputs)
+    args = (x, *optional(update, weight, h), y, *optional(rstd), *_numbers(x, compute, eps))
+    names = ("x", "update", "weight", "h", "y", "rstd", *_NUMBERS)
+    return Launch(kernel, _blocks(x, tile), tile.threads, args, names, _form(tile))
+
+
+def launch_layer_norm_across(
+    x: Any,
+    weight: Any,
+    bias: Any,
+    y: Any,
+    mean: Any,
+    rstd: Any,
+    eps: float,
+    *,
+    update: Any = None,
+    h: Any = None,
+    variance: str = "two-pass",
+    tile: TokenTile | None = None,
+) -> Launch:
+    """As ``launch_rms_norm_across``, with ``bias`` [D] or None and ``mean`` [outer, inner], there if ``rstd`` is.
+
+    ``variance`` is that of a second pass over registers, if the tile holds all of a token, or of a merge.
+    """
+    compute = _compute(x, update, h)
+    outputs = Outputs(*_stored(h, y), weight is not None, bias is not None, stats=rstd is not None)
+    tile = _tile(x, compute, tile)
+    make = layer_norm_across_kernel if variance == "two-pass" and tile.whole else layer_norm_stream_across_kernel
+    kernel = make(Inputs(tile, numba_type(compute), update is not None), outputs)
+    args = (x, *optional(update, weight, bias, h), y, *optional(mean, rstd), *_numbers(x, compute, eps))
+    names = ("x", "update", "weight", "bias", "h", "y", "mean", "rstd", *_NUMBERS)
+    return Launch(kernel, _blocks(x, tile), tile.threads, args, names, _form(tile))
+
+
+_NUMBERS = ("inverse", "eps")
+
+
+def _stored(h: Any, y: Any) -> tuple[Any, Any]:
+    """Numba's types of ``h`` and ``y``."""
+    return numba_type(y.dtype if h is None else h.dtype), numba_type(y.dtype)
+
+
+def _compute(*arrays: Any) -> np.dtype[Any]:
+    """The dtype of statistics."""
+    return compute_dtype(*(array.dtype for array in arrays if array is not None))
+
+
+def _numbers(x: Any, compute: np.dtype[Any], eps: float) -> tuple[np.floating[Any], np.floating[Any]]:
+    """1 / D and eps in the type of the statistics."""
+    kind = compute.type
+    return kind(1) / kind(x.shape[1]), kind(eps)
+
+
+def _tile(x: Any, compute: np.dtype[Any], tile: TokenTile | None) -> TokenTile:
+    """The tile of a launch: the one that is asked for, if kernels can trust it, or the usual one."""
+    _, columns, inner = x.shape
+    if tile is None:
+        return tile_across(columns, inner, compute.itemsize)
+    if not (tile.reach < columns <= tile.span if tile.whole else tile.span <= columns):
+        raise ValueError(f"{tile} does not fit D = {columns}: its windows would reach past the end")
+    return tile
+
+
+def _form(tile: TokenTile) -> Form:
+    """What is to be said of the launch."""
+    why = f"{tile.width} neighbouring tokens a block, since they lie nearer to each other than a token's elements"
+    return Form("across", tile.threads, None, why, 1 if tile.whole else 2)
+
+
+def _blocks(x: Any, tile: TokenTile) -> int:
+    """A block for every ``tile.width`` neighbouring tokens."""
+    outer, _, inner = x.shape
+    return int(outer * -(-inner // tile.width))
