@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from numba_norms.arrays.dtypes import compute_dtype, numba_type
+from numba_norms.arrays.dtypes import compute_dtype_of, numba_type
 from numba_norms.kernels.across import (
     Outputs,
     layer_norm_across_kernel,
@@ -19,40 +19,7 @@ from numba_norms.kernels.across import (
 )
 from numba_norms.kernels.tokens import Inputs, TokenTile
 from numba_norms.launch import Launch, optional
-from numba_norms.plan import Form
-
-WIDTH = 32
-"""Tokens that a block takes side by side: a warp reads them in one request."""
-
-PARTS: tuple[tuple[int, int, int], ...] = (
-    # up to D, threads that share a token, registers of 4 bytes that each has for it: up to D = 256 they hold it as a
-    # whole; beyond that they are few, so that two blocks find room and one reads while the other waits
-    (16, 2, 8),
-    (64, 4, 16),
-    (256, 8, 32),
-    (1 << 62, 16, 8),
-)
-
-
-def tile_across(columns: int, inner: int, itemsize: int = 4, threads: int | None = None) -> TokenTile:
-    """How blocks deal out tokens of ``columns`` elements, ``inner`` of them side by side.
-
-    Parts and window, from which the order of additions follows, are chosen by D and by ``itemsize``, the bytes of an
-    element in registers, never by the number of tokens.  ``threads`` is a wish.
-
-    >>> tile_across(200, 1000)
-    TokenTile(width=32, parts=8, window=25, whole=True)
-    >>> tile_across(4096, 3)
-    TokenTile(width=4, parts=16, window=8, whole=False)
-    """
-    width = min(WIDTH, 1 << (inner - 1).bit_length())
-    parts, window = next((parts, window) for most, parts, window in PARTS if columns <= most)
-    if threads is not None:
-        width = min(width, threads)
-        parts = threads // width
-    rounds, window = -(-columns // parts), window * 4 // itemsize
-    return TokenTile(width, parts, min(window, rounds), rounds <= window)
-
+from numba_norms.plan import Form, tile_across
 
 # -- launches --------------------------------------------------------------------------------------------------------
 
@@ -74,7 +41,7 @@ def launch_rms_norm_across(
 
     ``update`` and ``h`` are there for the norm of a sum, or both None; ``weight`` and ``rstd`` may be None.
     """
-    llama, compute = rounding == "llama", _compute(x, update, h)
+    llama, compute = rounding == "llama", compute_dtype_of(x, update, h)
     outputs = Outputs(*_stored(h, y), weight is not None, False, weight_offset, llama, rstd is not None)
     tile = _tile(x, compute, tile)
     kernel = rms_norm_across_kernel(Inputs(tile, numba_type(compute), update is not None), outputs)
@@ -101,7 +68,7 @@ def launch_layer_norm_across(
 
     ``variance`` is that of a second pass over registers, if the tile holds all of a token, or of a merge.
     """
-    compute = _compute(x, update, h)
+    compute = compute_dtype_of(x, update, h)
     outputs = Outputs(*_stored(h, y), weight is not None, bias is not None, stats=rstd is not None)
     tile = _tile(x, compute, tile)
     make = layer_norm_across_kernel if variance == "two-pass" and tile.whole else layer_norm_stream_across_kernel
@@ -117,11 +84,6 @@ _NUMBERS = ("inverse", "eps")
 def _stored(h: Any, y: Any) -> tuple[Any, Any]:
     """Numba's types of ``h`` and ``y``."""
     return numba_type(y.dtype if h is None else h.dtype), numba_type(y.dtype)
-
-
-def _compute(*arrays: Any) -> np.dtype[Any]:
-    """The dtype of statistics."""
-    return compute_dtype(*(array.dtype for array in arrays if array is not None))
 
 
 def _numbers(x: Any, compute: np.dtype[Any], eps: float) -> tuple[np.floating[Any], np.floating[Any]]:

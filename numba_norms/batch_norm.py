@@ -21,8 +21,10 @@ from numba_norms.arrays.layouts import Channels
 from numba_norms.binding.bound import bindable
 from numba_norms.kernels import batch_norm as kernels
 from numba_norms.launch import Launch
-from numba_norms.plan import check_threads, threads_for, tile_for
+from numba_norms.plan import Form, check_threads, threads_for, tile_for
 
+PLANES = "neighbouring lanes take neighbouring elements of a channel"
+TILES = "neighbouring lanes take neighbouring channels"
 NORMALISING_THREADS = 256
 
 
@@ -215,13 +217,16 @@ def statistics_launch(
     if inner > 1 or channels == 1:
         threads = threads_for(outer * inner) if threads is None else check_threads(threads)
         kernel, grid = kernels.plane_statistics_kernel(threads, compute, types), channels
+        form = Form("planes", threads, None, PLANES, 1)
     else:
         usual, width = tile_for(outer, channels)
         threads = usual if threads is None else check_threads(threads)
         width = min(width, threads)
         kernel, grid = kernels.tile_statistics_kernel(threads, width, compute, types), -(-channels // width)
+        form = Form("tiles", threads, None, TILES, 1)
     args = (x, mean, rstd, *(running or ((), ())), wide.type(momentum), mean.dtype.type(eps))
-    return Launch(kernel, grid, threads, args, ("x", "mean", "rstd", "running_mean", "running_var", "momentum", "eps"))
+    names = ("x", "mean", "rstd", "running_mean", "running_var", "momentum", "eps")
+    return Launch(kernel, grid, threads, args, names, form)
 
 
 def normalising_launch(
@@ -235,10 +240,12 @@ def normalising_launch(
     if inner > 1 or channels == 1:
         kernel = kernels.plane_normalise_kernel(threads, *options)
         grid = channels * -(-outer * inner // (threads * kernels.ROUNDS))
+        form = Form("planes", threads, None, PLANES, 1)
     else:
         _, width = tile_for(outer, channels)
         kernel = kernels.tile_normalise_kernel(threads, width, *options)
         grid = -(-channels // width) * -(-outer // (threads // width * kernels.ROUNDS))
+        form = Form("tiles", threads, None, TILES, 1)
     parameters = (() if parameter is None else parameter for parameter in (weight, bias))
     args = (x, mean, spread, *parameters, y, compute.type(eps))
-    return Launch(kernel, grid, threads, args, ("x", "location", "spread", "weight", "bias", "y", "eps"))
+    return Launch(kernel, grid, threads, args, ("x", "location", "spread", "weight", "bias", "y", "eps"), form)

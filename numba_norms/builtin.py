@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from numba_norms.across import launch_rms_norm_across, tile_across
+from numba_norms.across import launch_rms_norm_across
 from numba_norms.add_norm import launch_add_layer_norm, launch_add_rms_norm
 from numba_norms.arguments import check_dtype
 from numba_norms.arrays.dtypes import compute_dtype
@@ -19,7 +19,7 @@ from numba_norms.arrays.layouts import Channels
 from numba_norms.batch_norm import statistics_launch
 from numba_norms.launch import Launch
 from numba_norms.layer_norm import launch as launch_layer_norm
-from numba_norms.plan import check_threads
+from numba_norms.plan import check_threads, tile_across
 from numba_norms.rms_norm import launch as launch_rms_norm
 
 

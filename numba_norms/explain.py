@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from numba_norms.binding import recording
+from numba_norms.binding.bound import Operation
 from numba_norms.launch import Launch
 from numba_norms.rms_norm import rms_norm
 
@@ -48,7 +49,8 @@ def explain(*args: Any, capability: tuple[int, int] | None = None, **options: An
         A compute capability, as in ``(9, 0)``: the kernel is compiled for it, which tells how many registers the
         machine code takes.  Arrays on a device are explained for that device.
 
-    Raises what the operation raises; RuntimeError where it is to be compiled and there are no compilers.
+    Raises TypeError for what is no operation of this package, what the operation raises, and RuntimeError where it is
+    to be compiled and there are no compilers.
 
     >>> explain(np.zeros((64, 4096), np.float16))
     rms_norm: kernel rms_norm_vector on 64 blocks of 256 threads
@@ -58,6 +60,10 @@ def explain(*args: Any, capability: tuple[int, int] | None = None, **options: An
       readings   x once
     """
     operation, args = (args[0], args[1:]) if args and callable(args[0]) else (rms_norm, args)
+    if not isinstance(getattr(operation, "operation", None), Operation):
+        raise TypeError(f"explain tells of operations of numba_norms, not of {operation!r}")
+    if capability is not None and not (isinstance(capability, tuple) and len(capability) == 2):
+        raise TypeError(f"capability is {capability!r}; it is a pair like (9, 0)")
     with recording.record(rehearsal=True, to_repeat=False) as written:
         operation(*args, **options)
     if capability is None and getattr(written.place, "device", None) is not None:

@@ -47,8 +47,9 @@ def layer_norm(
     axis
         The axis or axes that are normalised together; everything else is a row.
     variance
-        ``"two-pass"`` reads the row again for the squares of centred values, and is the more accurate where the mean
-        is large; ``"welford"`` streams once and merges (count, mean, M2) by Chan's formula.
+        ``"two-pass"`` goes over the row again for the squares of centred values, and is the more accurate where the
+        mean is large; ``"welford"`` streams once and merges (count, mean, M2) by Chan's formula.  Both do that for a
+        row that does not fit into registers (``explain`` tells).
     out
         Array like ``x`` that takes the result; it may be ``x`` itself.
     return_stats
@@ -59,8 +60,8 @@ def layer_norm(
     -------
     y
         Shape, dtype and kind of ``x``; a CuPy array for what is lent.  Everything is computed in float32 (float64 for
-        float64) and rounded once.  The result repeats bit for bit and does not depend on how many rows there are.  NaN
-        and Inf stay in their row.  The variance divides by D, not by D - 1, and is never negative.
+        float64) and rounded once.  The result repeats bit for bit; a row's does not depend on how many rows lie beside
+        it.  NaN and Inf stay in their row.  The variance divides by D, not by D - 1, and is never negative.
 
     Raises
     ------

@@ -1,11 +1,12 @@
 """How a norm is launched: tables of thresholds, and the reason of each choice in words.
 
 The number of threads is chosen by D alone, never by the number of rows.  The reduction tree follows from it, so a
-row's result is the same, bit for bit, alone or among a thousand rows.  Three paths lead through a row:
+row's result is the same, bit for bit, alone or among a thousand rows that lie alike.  Four paths lead through a row:
 
 * *vector*: each lane keeps its part of the row in registers, read by accesses of up to 16 bytes;
 * *stream*: the same for a row too long for registers, read twice;
-* *strided*: the textbook's, one element a lane a round, for any strides and any alignment.
+* *strided*: the textbook's, one element a lane a round, for any strides and any alignment;
+* *across*: for rows whose elements lie farther apart than the rows: neighbouring lanes take neighbouring rows.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from numba_norms.arrays.addresses import address_of
 from numba_norms.kernels.lanes import BYTES
 from numba_norms.kernels.reduce import WARP
 from numba_norms.kernels.tile import Tile
+from numba_norms.kernels.tokens import TokenTile
 
 MAX_THREADS = 1024
-MAX_COLUMNS = (1 << 31) - 1
-"""The kernels with registers count columns in 32 bits."""
+MAX_COLUMNS = (1 << 31) - (1 << 15)
+"""The kernels with registers count columns in 32 bits, a tile past the end included."""
 
 PATHS = ("auto", "strided", "vector", "stream")
 
@@ -70,11 +72,11 @@ class Form:
     """
 
     path: str
-    """One of ``PATHS``, which chooses: never "auto" itself"""
+    """strided, vector, stream or across; for BatchNorm planes or tiles"""
     threads: int
     """Threads of a block"""
     tile: Tile | None
-    """How a row lies in registers; None for strided"""
+    """How a row lies in registers, on the paths vector and stream"""
     why: str
     """The reason, in words"""
     reads: int
@@ -102,6 +104,8 @@ def choose(
     """
     rows = list(rows)
     columns = rows[0].shape[1]
+    if path not in PATHS:
+        raise ValueError(f"path is {path!r}; it must be one of {', '.join(map(repr, PATHS))}")
     if threads is not None:
         check_threads(threads)
     if path != "strided":
@@ -132,7 +136,7 @@ def access_width(rows: list[np.ndarray], parameters: list[np.ndarray]) -> tuple[
     columns = rows[0].shape[1]
     most = BYTES // min(array.itemsize for array in rows)
     if columns > MAX_COLUMNS:
-        return 1, f"D = {columns} is more than a register of 32 bits can count"
+        return 1, f"D = {columns} is more than the kernels can count in 32 bits"
     if any(array.strides[-1] != array.itemsize and columns > 1 for array in (*rows, *parameters)):
         return 1, "the elements of a row are not neighbours in memory"
     width, limit = most, ""
@@ -153,7 +157,7 @@ def _limits(rows: list[np.ndarray], parameters: list[np.ndarray], columns: int) 
         f"{BYTES // min(array.itemsize for array in rows)}",
     )
     for array in (*rows, *parameters):
-        steps = array.strides[:-1] if len(array) > 1 and array.ndim == 2 else ()
+        steps = array.strides[:-1]  # of a single row too: its bits are then those that it has among others
         for bytes_, what in ((address_of(array), "starts at"), *((step, "has rows apart by") for step in steps)):
             aligned = _power_of_two(bytes_)
             if aligned < BYTES:
@@ -178,6 +182,8 @@ def _in_registers(
     whole = columns % (lanes * width) == 0
     most = min(MAX_REGISTERS if whole else MAX_REGISTERS_RAGGED, BLOCK_REGISTERS // 2 // lanes) // share**2
     fits = columns <= lanes * most
+    if path == "vector" and streaming:
+        raise ValueError("the path 'vector' is closed: it takes the variance from two passes over its registers")
     if path == "vector" and not fits:
         raise ValueError(
             f"the path 'vector' is closed: a row of {columns} elements on {lanes} threads needs more than {most}"
@@ -189,7 +195,9 @@ def _in_registers(
             else "one pass for the variance" if streaming
             else f"D = {columns} is more than {most} elements a lane"
         )  # fmt: skip
-        lanes, rounds = STREAM_LANES if threads is None else threads, max(1, STREAM_ELEMENTS // width)
+        needed = 1 << (-(-columns // STREAM_ELEMENTS) - 1).bit_length()
+        lanes = min(STREAM_LANES, max(WARP, needed)) if threads is None else threads
+        rounds = max(1, STREAM_ELEMENTS // width)
         tile = Tile.of_part(columns, lanes, width, rounds)
         return Form("stream", lanes, tile, f"{why}; {reason}", 2)
     together = ROW_THREADS // lanes if threads is None and lanes <= WARP else 1
@@ -204,6 +212,39 @@ def threads_for(columns: int) -> int:
     [32, 32, 64, 256, 512]
     """
     return next(threads for most, threads in THREADS if columns <= most)
+
+
+TOKENS = 32
+"""Tokens that a block takes side by side: a warp reads them in one request."""
+
+PARTS: tuple[tuple[int, int, int], ...] = (
+    # up to D, threads that share a token, registers of 4 bytes that each has for it: up to D = 256 they hold it as a
+    # whole; beyond that they are few, so that two blocks find room and one reads while the other waits
+    (16, 2, 8),
+    (64, 4, 16),
+    (256, 8, 32),
+    (1 << 62, 16, 8),
+)
+
+
+def tile_across(columns: int, inner: int, itemsize: int = 4, threads: int | None = None) -> TokenTile:
+    """How blocks deal out tokens of ``columns`` elements, ``inner`` of them side by side.
+
+    Parts and window, from which the order of additions follows, are chosen by D and by ``itemsize``, the bytes of an
+    element in registers, never by the number of tokens.  ``threads`` is a wish.
+
+    >>> tile_across(200, 1000)
+    TokenTile(width=32, parts=8, window=25, whole=True)
+    >>> tile_across(4096, 3)
+    TokenTile(width=4, parts=16, window=8, whole=False)
+    """
+    width = min(TOKENS, 1 << (inner - 1).bit_length())
+    parts, window = next((parts, window) for most, parts, window in PARTS if columns <= most)
+    if threads is not None:
+        width = min(width, threads)
+        parts = threads // width
+    rounds, window = -(-columns // parts), window * 4 // itemsize
+    return TokenTile(width, parts, min(window, rounds), rounds <= window)
 
 
 TILE_WIDTH = 32

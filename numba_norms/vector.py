@@ -5,11 +5,9 @@ Rules of this file: ``plan.choose`` has found that the arrays allow it.  An addi
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from numba_norms.arrays.dtypes import compute_dtype, numba_type
+from numba_norms.arrays.dtypes import compute_dtype_of, numba_type
 from numba_norms.kernels.stream import layer_norm_stream_kernel, rms_norm_stream_kernel
 from numba_norms.kernels.vector import layer_norm_vector_kernel, rms_norm_vector_kernel
 from numba_norms.launch import Launch, optional
@@ -34,7 +32,7 @@ def rms_launch(
 ) -> Launch:
     """``y`` = rms_norm(``x`` + ``update``), the sum stored in ``h``."""
     make = rms_norm_stream_kernel if form.path == "stream" else rms_norm_vector_kernel
-    compute = _compute(x, update, h)
+    compute = compute_dtype_of(x, update, h)
     types, given = (numba_type(y.dtype), numba_type(compute)), (update is not None, weight is not None)
     kernel = make(form.tile, *types, *given, weight_offset, llama, rstd is not None)
     args = (x, *optional(update, weight, h), y, *optional(rstd), compute.type(1 / x.shape[1]), compute.type(eps))
@@ -56,15 +54,10 @@ def layer_launch(
 ) -> Launch:
     """``y`` = layer_norm(``x`` + ``update``), the sum stored in ``h``; ``mean`` and ``rstd`` are there or both not."""
     make = layer_norm_stream_kernel if form.path == "stream" else layer_norm_vector_kernel
-    compute = _compute(x, update, h)
+    compute = compute_dtype_of(x, update, h)
     given = (update is not None, weight is not None, bias is not None, rstd is not None)
     kernel = make(form.tile, numba_type(compute), *given)
     inputs, statistics = (x, *optional(update, weight, bias, h)), optional(mean, rstd)
     args = (*inputs, y, *statistics, compute.type(1 / x.shape[1]), compute.type(eps))
     names = ("x", "update", "weight", "bias", "h", "y", "mean", "rstd", "inverse", "eps")
     return Launch(kernel, form.blocks(len(x)), form.threads, args, names, form)
-
-
-def _compute(*rows: Memory) -> np.dtype[Any]:
-    """The dtype of statistics."""
-    return compute_dtype(*(array.dtype for array in rows if array is not None))

@@ -31,3 +31,8 @@ def numba_type(dtype: np.dtype[Any]) -> Any:
 def compute_dtype(*dtypes: np.dtype[Any]) -> np.dtype[Any]:
     """The dtype of statistics: float64 where one of ``dtypes`` is float64, float32 for everything narrower."""
     return np.dtype(np.float64 if np.dtype(np.float64) in dtypes else np.float32)
+
+
+def compute_dtype_of(*arrays: np.ndarray | None) -> np.dtype[Any]:
+    """The dtype of statistics of these arrays, of which some may be absent."""
+    return compute_dtype(*(array.dtype for array in arrays if array is not None))

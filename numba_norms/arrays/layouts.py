@@ -91,7 +91,7 @@ def _near(array: np.ndarray, axes: tuple[int, ...]) -> list[int]:
     """The kept axes whose neighbours lie closer than those of every normalised axis, farthest first."""
     apart = [abs(stride) for stride in array.strides]
     least = min((apart[axis] for axis in axes if array.shape[axis] > 1), default=0)
-    kept = (axis for axis in range(array.ndim) if axis not in axes and array.shape[axis] > 1)
+    kept = (axis for axis in range(array.ndim) if axis not in axes)  # one token too: it may be a slice of many
     return sorted((axis for axis in kept if 0 < apart[axis] < least), key=lambda axis: -apart[axis])
 
 

@@ -2,6 +2,7 @@
 
 Rules of this file: a lent array becomes a CuPy array over the same memory, and results are CuPy arrays.  Of an object
 that offers both, the interface is asked: it is read without an export, and it says on which stream its owner works.
+Where it names one, the norm runs and allocates there: whoever uses the result on another stream has to wait for it.
 """
 
 from __future__ import annotations

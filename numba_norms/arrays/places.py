@@ -249,12 +249,20 @@ class TorchPlace(Place):
         return native.permute(*order)
 
 
+def is_watched(tensor: Any) -> bool:
+    """Whether torch would want a gradient through what is done with a tensor."""
+    return bool(tensor.requires_grad and _module("torch").is_grad_enabled())
+
+
 def place_in_torch(tensor: Any, name: str) -> TorchPlace:
     """The place of a tensor.  TypeError for one that is not plain memory on a CUDA device, or that autograd watches."""
     if not tensor.is_cuda:
         raise TypeError(f"{name} is a torch tensor on {tensor.device}; move it to CUDA, or pass {name}.numpy()")
-    if tensor.requires_grad:
-        raise TypeError(f"{name} requires gradients, which the kernels do not compute; pass {name}.detach()")
+    if is_watched(tensor):
+        raise TypeError(
+            f"{name} requires gradients, which the kernels do not compute; pass {name}.detach(), or call under"
+            " torch.no_grad()"
+        )
     if tensor.layout is not _module("torch").strided:
         raise TypeError(f"{name} is a torch tensor of layout {tensor.layout}; a norm takes dense ones")
     if tensor.is_neg():

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from numba_norms.arrays.addresses import address_of
+from numba_norms.arrays.places import is_watched
 
 BELOW = 15
 """Addresses are alike if these bits of them say the same alignment: no kernel asks for more than 16 bytes."""
@@ -29,13 +30,12 @@ class Library(NamedTuple):
     """What an array looks like, and its address"""
     fits: Callable[[Any, Any], int]
     """The address of an array if it looks like that; -1 if not"""
-    address: Callable[[Any], int]
     facts: tuple[str, ...]
     """What a look tells, in words"""
     on_device: bool = True
 
 
-PLAIN = Library("no array", lambda value: (value, 0), lambda value, wanted: -(value != wanted), id, (), on_device=False)
+PLAIN = Library("no array", lambda value: (value, 0), lambda value, wanted: -(value != wanted), (), on_device=False)
 """What stands for values that are compared as they are."""
 
 _FACTS = ("dtype", "shape", "strides", "alignment")
@@ -45,12 +45,12 @@ def _library(kind: type) -> Library | None:
     if issubclass(kind, _PLAIN):
         return PLAIN
     if kind is np.ndarray:
-        return Library("NumPy", _numpy_look, _numpy_fits, address_of, (*_FACTS, "flag writeable"), on_device=False)
+        return Library("NumPy", _numpy_look, _numpy_fits, (*_FACTS, "flag writeable"), on_device=False)
     if issubclass(kind, _loaded("cupy", "ndarray")):
-        return Library("CuPy", _cupy_look, _cupy_fits, _cupy_address, (*_FACTS, "device"))
+        return Library("CuPy", _cupy_look, _cupy_fits, (*_FACTS, "device"))
     if kind in (_loaded("torch", "Tensor"), _loaded("torch.nn", "Parameter")):
         facts = (*_FACTS, "device", "layout", "flag requires_grad", "sign")
-        return Library("torch", _torch_look, _torch_fits, _torch_address, facts)
+        return Library("torch", _torch_look, _torch_fits, facts)
     return None
 
 
@@ -92,24 +92,16 @@ def _cupy_fits(array: Any, wanted: Any) -> int:
     return address if seen == wanted else -1
 
 
-def _cupy_address(array: Any) -> int:
-    return int(array.data.ptr)
-
-
 def _torch_look(tensor: Any) -> tuple[Any, int]:
     address = tensor.data_ptr()
     odd = address & BELOW
     seen = tensor.dtype, tensor.shape, tensor.stride(), odd & -odd, tensor.device, tensor.layout
-    return (*seen, tensor.requires_grad, tensor.is_neg()), address
+    return (*seen, is_watched(tensor), tensor.is_neg()), address
 
 
 def _torch_fits(tensor: Any, wanted: Any) -> int:
     seen, address = _torch_look(tensor)
     return address if seen == wanted else -1
-
-
-def _torch_address(tensor: Any) -> int:
-    return int(tensor.data_ptr())
 
 
 class Glance:
@@ -143,6 +135,8 @@ class Glance:
         if library is PLAIN:
             key += kind, value
         elif library is not None:
+            if self.library not in (PLAIN, library) or not value.ndim:  # a number in an array is not told by its look
+                raise TypeError(f"a {kind.__name__} of {value.ndim} axes among these arguments cannot be looked at")
             seen, address = library.look(value)
             key += kind, seen
             if name in writes:

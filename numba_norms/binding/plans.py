@@ -18,7 +18,9 @@ def plan(operation: Callable[..., Any], *args: Any, **named: Any) -> Plan:
         One of this package's functions, such as ``rms_norm``.
     args, named
         What it is called with.  Nothing is computed, and no array changes.  A kernel is compiled and loaded where it
-        has not been yet, so that calls of a plan may be captured in a CUDA graph.
+        has not been yet, so that calls of a plan may be captured in a CUDA graph.  What a captured call returns has to
+        be kept as long as the graph; so ask ``batch_norm`` in training for its statistics, which it computes anyway:
+        CuPy's pool would give their memory to others, and a replay writes there again.
 
     Returns
     -------

@@ -101,14 +101,23 @@ def _element(dtype: np.dtype[Any]) -> Any:
     return numba_type(dtype) if dtype in FLOATS else from_dtype(dtype)
 
 
+LEAST = (8, 0)
+"""The first compute capability that knows bfloat16 and packs two halves in one instruction, which the kernels use."""
+
+
 def ptx(function: Any, types: tuple[Any, ...], capability: tuple[int, int]) -> str:
     """The PTX of a kernel, compiled each time."""
+    if capability < LEAST:
+        raise RuntimeError(
+            f"a device of compute capability {capability[0]}.{capability[1]} cannot run these kernels, which need"
+            f" {LEAST[0]}.{LEAST[1]} (Ampere) or newer"
+        )
     options = {name: function.targetoptions[name] for name in ("fastmath", "opt", "launch_bounds")}
-    left_out = ("debug", "lineinfo", "link", "extensions", "max_registers", "shared_memory_carveout")
+    left_out = ("lineinfo", "link", "extensions", "max_registers", "shared_memory_carveout")
     if ignored := [name for name in left_out if function.targetoptions.get(name)]:
         raise NotImplementedError(f"{function.__name__}: the option {ignored[0]} of cuda.jit is not supported here")
     with _advice(), _compiling_for(capability):
-        text, returned = compiler.compile_ptx(function.py_func, types, cc=capability, **options)
+        text, returned = compiler.compile_ptx(function.py_func, types, cc=capability, debug=False, **options)
     if returned != void and str(returned) != "none":
         raise TypeError(f"{function.__name__} returns {returned}; a kernel returns nothing")
     if external := re.search(r"\.extern\s+\.func[^;]*?(\w+)\s*(?:\(|;)", text):

@@ -25,7 +25,7 @@ from numba import cuda, int64
 
 from numba_norms.kernels.lanes import narrow, widen
 from numba_norms.kernels.moments import welford_step
-from numba_norms.kernels.reduce import block_moments, merge, rsqrt, warps_of
+from numba_norms.kernels.reduce import block_moments, merge_rows, rsqrt, warps_of
 
 ROUNDS = 16
 """Elements that one thread normalises: enough to pay for loading its channel's four numbers."""
@@ -97,32 +97,6 @@ def plane_statistics_kernel(threads: int, compute: Any, running: tuple[Any, Any,
             store(channel, samples, centre, m2, mean, rstd, running_mean, running_var, momentum, eps)
 
     return batch_norm_statistics
-
-
-@cache
-def merge_rows(threads: int, width: int, compute: Any) -> Any:
-    """Device function ``(count, mean, m2, counts, means, m2s) -> mean, m2`` over all threads of a lane's channel.
-
-    Threads ``width`` apart hold parts of one channel; the first ``width`` threads get the whole.  ``counts``, ``means``
-    and ``m2s`` are shared arrays of ``threads`` values.  The upper half hands over to the lower, again and again.
-    """
-    first, merge_two = threads // 2, merge(compute)
-
-    @cuda.jit(device=True)
-    def merge_rows(count, mean, m2, counts, means, m2s):
-        thread = cuda.threadIdx.x
-        counts[thread], means[thread], m2s[thread] = count, mean, m2
-        distance = first
-        while distance >= width:
-            cuda.syncthreads()  # the upper half stands before the lower reads it
-            if thread < distance:
-                other = thread + distance
-                count, mean, m2 = merge_two(count, mean, m2, counts[other], means[other], m2s[other])
-                counts[thread], means[thread], m2s[thread] = count, mean, m2
-            distance >>= 1
-        return mean, m2
-
-    return merge_rows
 
 
 @cache

@@ -205,6 +205,32 @@ def row_moments(threads: int, compute: Any) -> Any:
     return row_moments
 
 
+@cache
+def merge_rows(threads: int, width: int, compute: Any) -> Any:
+    """Device function ``(count, mean, m2, counts, means, m2s) -> mean, m2`` over all threads of a lane's channel.
+
+    Threads ``width`` apart hold parts of one channel; the first ``width`` threads get the whole.  ``counts``, ``means``
+    and ``m2s`` are shared arrays of ``threads`` values.  The upper half hands over to the lower, again and again.
+    """
+    first, merge_two = threads // 2, merge(compute)
+
+    @cuda.jit(device=True)
+    def merge_rows(count, mean, m2, counts, means, m2s):
+        thread = cuda.threadIdx.x
+        counts[thread], means[thread], m2s[thread] = count, mean, m2
+        distance = first
+        while distance >= width:
+            cuda.syncthreads()  # the upper half stands before the lower reads it
+            if thread < distance:
+                other = thread + distance
+                count, mean, m2 = merge_two(count, mean, m2, counts[other], means[other], m2s[other])
+                counts[thread], means[thread], m2s[thread] = count, mean, m2
+            distance >>= 1
+        return mean, m2
+
+    return merge_rows
+
+
 @cuda.jit(device=True)
 def _quotient(value, divisor):
     return value / divisor
@@ -250,6 +276,7 @@ def quotient(compute: Any) -> Any:
 
     For float32 without a division (see ``ratio``): the remainder corrects the product, so a quotient that is a number
     of float32 comes out exactly (Markstein, "Computation of elementary functions on the IBM RISC System/6000
-    processor", 1990).  The mean of equal values has to be that value, lest 1 / sqrt(eps) blow up its error.
+    processor", 1990).  The mean of equal values whose sum is exact is then that
+    value, lest 1 / sqrt(eps) blow up its error.
     """
     return _quotient_by_inverse if compute is float64 else _corrected_quotient

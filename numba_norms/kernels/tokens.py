@@ -28,9 +28,8 @@ from typing import Any
 
 from numba import cuda, int64, uint32, uint64
 
-from numba_norms.kernels.batch_norm import merge_rows
 from numba_norms.kernels.lanes import widen
-from numba_norms.kernels.reduce import merge, quotient, ratio
+from numba_norms.kernels.reduce import merge, merge_rows, quotient, ratio
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,10 @@ class Tensor:
     def shape(self) -> tuple[int, ...]:
         return self.host.shape
 
+    @property
+    def ndim(self) -> int:
+        return self.host.ndim
+
     def stride(self) -> tuple[int, ...]:
         return tuple(step // self.host.itemsize for step in self.host.strides)
 
@@ -116,6 +120,8 @@ class Torch(ModuleType):
         super().__init__("torch")
         self.Tensor = Tensor
         self.streams = {0: 0, 1: 0}
+        self.grad = True
+        self.is_grad_enabled = lambda: self.grad
         self.cuda = SimpleNamespace(current_stream=lambda d: SimpleNamespace(cuda_stream=self.streams[d]))
         for dtype in DTYPES.values():
             setattr(self, str(dtype).removeprefix("torch."), dtype)

@@ -353,3 +353,12 @@ def test_operations_are_functions_still() -> None:
     assert "root mean square" in (rms_norm.__doc__ or "")
     with pytest.raises(TypeError, match="missing 1 required positional argument"):
         rms_norm()
+
+
+def test_a_number_in_an_array_is_looked_at_in_every_call(cupy: HostCuPy) -> None:
+    x, weight = cupy.array(numbers(3, 3, 8)), cupy.array(np.ones(8, np.float32))
+    small, large = (rms_norm(x, weight, eps=np.array(eps)) for eps in (1e-5, 10.0))
+    assert not same_bits(memory_of(small), memory_of(large))
+    assert same_bits(memory_of(large), rms_norm(numbers(3, 3, 8), eps=10.0))
+    with pytest.raises(TypeError, match="cannot be looked at"):
+        plan(rms_norm, x, weight, eps=np.array(1e-5))

@@ -383,6 +383,30 @@ def test_the_folder_of_the_platform(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert disk.folder() == Path.home() / ".cache" / "numba_norms"
 
 
+def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NUMBA_NORMS_CACHE_DIR", "XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", homeless)
+    assert disk.folder() is None
+    assert disk.read("0" * 64) is None
+
+
+def test_a_device_that_is_too_old() -> None:
+    with pytest.raises(RuntimeError, match=r"compute capability 7\.5 cannot run these kernels, which need 8\.0"):
+        compiled.ptx(builtin.rms_norm((1, 8)).kernel, (), (7, 5))
+
+
+def test_debugging_other_kernels_leaves_ours_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    launch = builtin.rms_norm((1, 8))
+    monkeypatch.setitem(launch.kernel.targetoptions, "debug", True)  # as NUMBA_CUDA_DEBUGINFO=1 does
+    text = compiled.ptx(launch.kernel, tuple(map(type_of, launch.args)), (9, 0))
+    assert ".section" not in text
+
+
 def test_the_longest_unused_make_room(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk, "MAX_BYTES", 10_000)
     for number in range(6):

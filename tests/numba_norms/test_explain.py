@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from numba_norms import add_rms_norm, batch_norm, explain, layer_norm, rms_norm
+from numba_norms import add_rms_norm, batch_norm, explain, layer_norm, plan, rms_norm
 from simulator import record
 
 
@@ -64,6 +64,17 @@ def test_no_rows():
 def test_registers_as_compiled():
     (registers,) = explain(np.zeros((4, 64), np.float16), capability=(9, 0)).registers
     assert 16 <= registers <= 64
+
+
+@pytest.mark.parametrize("given", [print, np.zeros(4).fill, plan(rms_norm, np.ones((2, 4), np.float32))])
+def test_what_is_no_operation_is_not_run(given):
+    with pytest.raises(TypeError, match="operations of numba_norms"):
+        explain(given, np.zeros((2, 4), np.float32))
+
+
+def test_a_capability_is_a_pair():
+    with pytest.raises(TypeError, match=r"capability is '9\.0'"):
+        explain(np.zeros((2, 4), np.float32), capability="9.0")
 
 
 def test_what_the_operation_refuses():

@@ -425,6 +425,16 @@ def test_tensors_that_are_no_plain_memory(torch, attributes, words):
         rms_norm(host_torch.array(X), host_torch.array(W, **attributes))
 
 
+def test_parameters_where_torch_wants_no_gradients(torch, launches, monkeypatch):
+    weight = host_torch.array(W, requires_grad=True)
+    monkeypatch.setattr(torch, "grad", False)
+    found = rms_norm(host_torch.array(X), weight)
+    assert same_bits(found.host, rms_norm(X, W))
+    monkeypatch.setattr(torch, "grad", True)
+    with pytest.raises(TypeError, match=r"weight requires gradients.*torch\.no_grad"):  # the same look, but for that
+        rms_norm(host_torch.array(X), weight)
+
+
 def test_tensors_without_memory_or_a_dtype(torch):
     with pytest.raises(ValueError, match="has no memory"):  # torch.compile and FakeTensor
         rms_norm(host_torch.array(X, data_ptr=lambda: 0))

@@ -7,8 +7,9 @@ import pytest
 
 import numba_norms
 from numba_norms import builtin
+from numba_norms.arrays.addresses import device_layout
 from numba_norms.kernels.tile import Tile
-from numba_norms.plan import LANES, MAX_REGISTERS, access_width, choose
+from numba_norms.plan import LANES, MAX_COLUMNS, MAX_REGISTERS, access_width, choose
 from simulator import record, simulate
 from simulator.frontend import lower_kernel
 from tests.numba_norms.paths import NORMS, Case
@@ -141,6 +142,35 @@ def test_a_row_stays_what_it_is_among_others(norm, path):
     assert same_bits(alone.y, many.y[7:8])
 
 
+@pytest.mark.parametrize("columns", [72, 1024])
+@pytest.mark.parametrize("spare", [1, 2, 8])
+def test_a_row_of_a_wider_array_stays_what_it_is_alone(columns, spare):
+    wide = np.random.default_rng(0).standard_normal((5, columns + spare)).astype(np.float16)
+    x = wide[:, :columns]
+    assert same_bits(numba_norms.layer_norm(x)[3:4], numba_norms.layer_norm(x[3:4]))
+
+
+@pytest.mark.parametrize("columns", [6, 300])
+def test_a_token_among_others_stays_what_it_is_alone(columns):
+    x = np.random.default_rng(0).standard_normal((columns, 40)).astype(np.float16)
+    assert same_bits(numba_norms.layer_norm(x, axis=0)[:, 7:8], numba_norms.layer_norm(x[:, 7:8], axis=0))
+
+
+def test_rows_as_long_as_32_bits_count():
+    def path(columns):
+        x = device_layout(1 << 40, (1, columns), FLOAT16, None, None)
+        return choose([x, x], []).path
+
+    assert path(MAX_COLUMNS) == "stream"
+    assert path(MAX_COLUMNS + 8) == path((1 << 31) - 8) == "strided"
+
+
+def test_a_short_row_takes_few_threads_to_stream():
+    x = np.zeros((4, 64), np.float16)
+    assert choose([x], [], streaming=True).threads == 32
+    assert choose([np.zeros((4, 4096), np.float16)], [], streaming=True).threads == 256
+
+
 @pytest.mark.parametrize("path", ["vector", "stream"])
 @every_norm
 def test_results_may_replace_inputs(norm, path):
@@ -173,7 +203,7 @@ def test_an_odd_row_is_strided(columns):
         (np.zeros((4, 4096), np.float64), 2, "16 bytes a lane"),
         (np.zeros((4, 4100), np.float16), 4, "D = 4100 is a multiple of 4 elements, not of 8"),
         (np.zeros((4, 4098), np.float16)[:, :4096], 2, "rows apart by a multiple of 4 bytes"),
-        (np.zeros((1, 4098), np.float16)[:, :4096], 8, "16 bytes a lane"),
+        (np.zeros((1, 4098), np.float16)[:, :4096], 2, "rows apart by a multiple of 4 bytes"),
         (np.zeros((4, 4104), np.float16)[:, 4:4100], 4, "starts at a multiple of 8 bytes"),
         (np.zeros((4, 4104), np.float16)[:, 1:4097], 1, "starts at a multiple of 2 bytes"),
         (np.zeros((4, 8192), np.float16)[:, ::2], 1, "not neighbours"),
@@ -237,6 +267,17 @@ def test_welford_is_the_streaming_form():
     case = Case.random("layer_norm", 2, 4096, FLOAT16)
     assert case.run(variance="welford").form.path == "stream"
     check(case)
+
+
+@pytest.mark.parametrize("path", ["across", "bogus", "", None])
+def test_a_path_that_there_is_not(path):
+    with pytest.raises(ValueError, match="it must be one of 'auto', 'strided', 'vector', 'stream'"):
+        choose([np.zeros((2, 8), np.float32)], [], path=path)
+
+
+def test_welford_in_registers_is_refused():
+    with pytest.raises(ValueError, match="'vector' is closed: it takes the variance from two passes"):
+        choose([np.zeros((2, 8), np.float32)], [], path="vector", streaming=True)
 
 
 @pytest.mark.parametrize(("threads", "columns"), [(16, 64), (32, 4096)])
