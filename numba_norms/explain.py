@@ -85,8 +85,8 @@ def _registers(launch: Launch, capability: tuple[int, int] | None) -> int | None
 
 
 def _described(operation: str, launch: Launch, registers: int | None) -> str:
-    kernel = launch.kernel.__name__
-    lines = [f"{operation}: kernel {kernel} on {launch.grid:,} blocks of {launch.block} threads"]
+    kernel, blocks = launch.kernel.__name__, "block" if launch.grid == 1 else "blocks"
+    lines = [f"{operation}: kernel {kernel} on {launch.grid:,} {blocks} of {launch.block} threads"]
     form = launch.form
     if form is not None:
         lines.append(f"  path       {form.path}: {form.why}")

@@ -20,6 +20,7 @@ from numba import cuda, uint64
 
 from numba_norms.kernels.lanes import narrow, widen
 from numba_norms.kernels.reduce import constant, quotient, rsqrt
+from numba_norms.kernels.tile import sum_registers
 from numba_norms.kernels.tokens import (
     Inputs,
     deviation_window,
@@ -29,7 +30,6 @@ from numba_norms.kernels.tokens import (
     square_part,
     stream_part,
     sum_parts,
-    sum_window,
 )
 
 # -- normalising -----------------------------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ def layer_norm_across_kernel(inputs: Inputs, outputs: Outputs) -> Any:
     """
     tile, compute, threads, window = inputs.tile, inputs.compute, inputs.tile.threads, inputs.tile.window
     place_of, load, store = place(tile), load_window(inputs), store_part(inputs, outputs)
-    sum_of, deviations_of, total = sum_window(tile, compute), deviation_window(tile, compute), sum_parts(tile)
+    sum_of, deviations_of, total = sum_registers(window, compute), deviation_window(tile, compute), sum_parts(tile)
     divide, inverse_root, stats = quotient(compute), rsqrt(compute), outputs.stats
 
     @cuda.jit(launch_bounds=threads)

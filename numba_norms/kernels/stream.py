@@ -28,7 +28,7 @@ from numba_norms.kernels.tile import (
     load_sum,
     place,
     store_row,
-    sum_row,
+    sum_registers,
     sum_squares,
 )
 
@@ -36,8 +36,9 @@ from numba_norms.kernels.tile import (
 @cache
 def tile_moments(tile: Tile, compute: Any) -> Any:
     """Device function ``(values, first, columns) -> count, mean, m2`` of a lane's part; leaves it centred."""
-    count_of, sum_of, squares_of = count_row(tile, compute), sum_row(tile, compute), sum_squares(tile, compute)
-    centre, share, divide = centre_row(tile), ratio(compute), quotient(compute)
+    count_of, sum_of = count_row(tile, compute), sum_registers(tile.size, compute)
+    squares_of, centre = sum_squares(tile.size, compute), centre_row(tile)
+    share, divide = ratio(compute), quotient(compute)
 
     @cuda.jit(device=True)
     def tile_moments(values, first, columns):
@@ -63,7 +64,7 @@ def rms_norm_stream_kernel(
     """The kernel with the arguments of ``rms_norm_vector_kernel``, for any number of columns."""
     size, warps, width, step = tile.size, tile.warps, tile.width, tile.columns
     where, load, store = place(tile), load_sum(tile, compute, has_update), store_row(tile)
-    parameter, squares_of = load_parameter(tile), sum_squares(tile, compute)
+    parameter, squares_of = load_parameter(tile), sum_squares(tile.size, compute)
     total, inverse_root = row_sum(tile.lanes), rsqrt(compute)
     scale_row = scale_by_rms(tile, storage, compute, has_weight, weight_offset, llama)
 

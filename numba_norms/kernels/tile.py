@@ -195,24 +195,22 @@ def centre_row(tile: Tile) -> Any:
 
 
 @cache
-def sum_row(tile: Tile, compute: Any) -> Any:
+def sum_registers(size: int, compute: Any) -> Any:
     """Device function ``(registers) -> sum`` of one lane's part."""
-    size = tile.size
 
     @cuda.jit(device=True)
-    def sum_row(registers):
+    def sum_registers(registers):
         total = compute(0)
         for i in range(size):
             total += registers[i]
         return total
 
-    return sum_row
+    return sum_registers
 
 
 @cache
-def sum_squares(tile: Tile, compute: Any) -> Any:
+def sum_squares(size: int, compute: Any) -> Any:
     """Device function ``(registers) -> sum of squares`` of one lane's part."""
-    size = tile.size
 
     @cuda.jit(device=True)
     def sum_squares(registers):

@@ -30,6 +30,7 @@ from numba import cuda, int64, uint32, uint64
 
 from numba_norms.kernels.lanes import widen
 from numba_norms.kernels.reduce import merge, merge_rows, quotient, ratio
+from numba_norms.kernels.tile import sum_registers, sum_squares
 
 
 @dataclass(frozen=True)
@@ -134,36 +135,6 @@ def load_window(inputs: Inputs) -> Any:
 
 
 @cache
-def sum_window(tile: TokenTile, compute: Any) -> Any:
-    """Device function ``(values) -> sum``."""
-    window = tile.window
-
-    @cuda.jit(device=True)
-    def sum_window(values):
-        total = compute(0)
-        for r in range(window):
-            total += values[r]
-        return total
-
-    return sum_window
-
-
-@cache
-def square_window(tile: TokenTile, compute: Any) -> Any:
-    """Device function ``(values) -> sum of squares``."""
-    window = tile.window
-
-    @cuda.jit(device=True)
-    def square_window(values):
-        total = compute(0)
-        for r in range(window):
-            total += values[r] * values[r]
-        return total
-
-    return square_window
-
-
-@cache
 def deviation_window(tile: TokenTile, compute: Any) -> Any:
     """Device function ``(values, centre, first, columns) -> sum of squares`` of ``value - centre``."""
     window, parts, sure = tile.window, tile.parts, tile.sure
@@ -184,7 +155,7 @@ def deviation_window(tile: TokenTile, compute: Any) -> Any:
 def window_moments(tile: TokenTile, compute: Any) -> Any:
     """Device function ``(values, first, columns) -> count, mean, m2`` of the window at ``first``; it has elements."""
     parts, window, sure, divide, share = tile.parts, tile.window, tile.sure, quotient(compute), ratio(compute)
-    sum_of, deviations_of = sum_window(tile, compute), deviation_window(tile, compute)
+    sum_of, deviations_of = sum_registers(tile.window, compute), deviation_window(tile, compute)
 
     @cuda.jit(device=True)
     def window_moments(values, first, columns):
@@ -207,7 +178,8 @@ def square_part(inputs: Inputs) -> Any:
     That of a whole tile is in its registers; any other is read window by window, and the rest element by element.
     """
     tile, compute, load, load_one = inputs.tile, inputs.compute, load_window(inputs), load_window(inputs.single)
-    whole, parts, span, reach, squares_of = tile.whole, tile.parts, tile.span, tile.reach, square_window(tile, compute)
+    whole, parts, span, reach = tile.whole, tile.parts, tile.span, tile.reach
+    squares_of = sum_squares(tile.window, compute)
 
     @cuda.jit(device=True)
     def square_part(x, update, values, where):

@@ -27,7 +27,7 @@ from numba_norms.kernels.tile import (
     load_sum,
     place,
     store_row,
-    sum_row,
+    sum_registers,
     sum_squares,
 )
 
@@ -62,7 +62,7 @@ def rms_norm_vector_kernel(
     leaves = not alone and tile.lanes == WARP
     where, load, store = place(tile), load_sum(tile, compute, has_update), store_row(tile)
     parameter = load_parameter(tile)
-    squares_of, total, inverse_root = sum_squares(tile, compute), row_sum(tile.lanes), rsqrt(compute)
+    squares_of, total, inverse_root = sum_squares(tile.size, compute), row_sum(tile.lanes), rsqrt(compute)
     scale_row = scale_by_rms(tile, storage, compute, has_weight, weight_offset, llama)
 
     @cuda.jit(launch_bounds=tile.threads)
@@ -109,7 +109,7 @@ def layer_norm_vector_kernel(
     leaves = not alone and tile.lanes == WARP
     where, load, store = place(tile), load_sum(tile, compute, has_update), store_row(tile)
     parameter = load_parameter(tile)
-    sum_of, squares_of, total = sum_row(tile, compute), sum_squares(tile, compute), row_sum(tile.lanes)
+    sum_of, squares_of, total = sum_registers(tile.size, compute), sum_squares(tile.size, compute), row_sum(tile.lanes)
     centre, divide, inverse_root = centre_row(tile), quotient(compute), rsqrt(compute)
     scale_row = scale_by_deviation(tile, has_weight, has_bias)
 
