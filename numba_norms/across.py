@@ -45,8 +45,8 @@ def launch_rms_norm_across(
     outputs = Outputs(*_stored(h, y), weight is not None, False, weight_offset, llama, rstd is not None)
     tile = _tile(x, compute, tile)
     kernel = rms_norm_across_kernel(Inputs(tile, numba_type(compute), update is not None), outputs)
-    args = (x, *optional(update, weight, h), y, *optional(rstd), *_numbers(x, compute, eps))
-    names = ("x", "update", "weight", "h", "y", "rstd", *_NUMBERS)
+    args = (x, *optional(update, weight, h), y, *optional(rstd), compute.type(1 / x.shape[1]), compute.type(eps))
+    names = ("x", "update", "weight", "h", "y", "rstd", "inverse", "eps")
     return Launch(kernel, _blocks(x, tile), tile.threads, args, names, _form(tile))
 
 
@@ -73,23 +73,21 @@ def launch_layer_norm_across(
     tile = _tile(x, compute, tile)
     make = layer_norm_across_kernel if variance == "two-pass" and tile.whole else layer_norm_stream_across_kernel
     kernel = make(Inputs(tile, numba_type(compute), update is not None), outputs)
-    args = (x, *optional(update, weight, bias, h), y, *optional(mean, rstd), *_numbers(x, compute, eps))
-    names = ("x", "update", "weight", "bias", "h", "y", "mean", "rstd", *_NUMBERS)
+    args = (
+        x,
+        *optional(update, weight, bias, h),
+        y,
+        *optional(mean, rstd),
+        compute.type(1 / x.shape[1]),
+        compute.type(eps),
+    )
+    names = ("x", "update", "weight", "bias", "h", "y", "mean", "rstd", "inverse", "eps")
     return Launch(kernel, _blocks(x, tile), tile.threads, args, names, _form(tile))
-
-
-_NUMBERS = ("inverse", "eps")
 
 
 def _stored(h: Any, y: Any) -> tuple[Any, Any]:
     """Numba's types of ``h`` and ``y``."""
     return numba_type(y.dtype if h is None else h.dtype), numba_type(y.dtype)
-
-
-def _numbers(x: Any, compute: np.dtype[Any], eps: float) -> tuple[np.floating[Any], np.floating[Any]]:
-    """1 / D and eps in the type of the statistics."""
-    kind = compute.type
-    return kind(1) / kind(x.shape[1]), kind(eps)
 
 
 def _tile(x: Any, compute: np.dtype[Any], tile: TokenTile | None) -> TokenTile:

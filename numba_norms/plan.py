@@ -48,9 +48,9 @@ LANES: tuple[tuple[int, int], ...] = (
     (32768, 512),
 )
 MAX_REGISTERS = 64
+"""Registers of 32 bits that a lane can have for the row; with more the compiler starts to spill."""
 MAX_REGISTERS_RAGGED = 48
-"""Registers for the row that a lane can have, of 32 bits, if all lanes have as many elements, or else; with more the
-compiler starts to spill."""
+"""The same where some lanes have fewer elements than others, and the code has to ask."""
 BLOCK_REGISTERS = 65536
 """Registers of a block on every architecture (CUDA C++ Programming Guide, "Technical Specifications")."""
 

@@ -1,4 +1,4 @@
-"""RMSNorm and LayerNorm with the row in registers, alone or of a sum: the kernels that run at the speed of memory.
+"""RMSNorm and LayerNorm with the row in registers, alone or of a sum: each element is read once.
 
     h[j] = x[j] + update[j]                                             where there is an update
     y    = norm(h)                                                      of the unrounded sum
