@@ -14,6 +14,7 @@ from numba_norms.arguments import (
     check_choice,
     check_dtype,
     check_eps,
+    check_flag,
     check_out,
     check_out_pair,
     check_parameter,
@@ -132,6 +133,7 @@ def add_rms_norm(
     eps = check_eps(eps, task.residual, task.compute)
     weight_offset = check_weight_offset(weight_offset, weight, task.compute)
     check_choice("rounding", rounding, ROUNDINGS)
+    check_flag("return_stats", return_stats)
     h, z = task.results(out, weight=weight)
     rstd = task.statistic() if return_stats else None
     if task.rows.count:
@@ -201,6 +203,7 @@ def add_layer_norm(
     bias = check_parameter("bias", bias, task.residual, task.rows.axes, of="residual")
     eps = check_eps(eps, task.residual, task.compute)
     check_choice("variance", variance, VARIANCES)
+    check_flag("return_stats", return_stats)
     h, z = task.results(out, weight=weight, bias=bias)
     mean, rstd = (task.statistic() if return_stats else None for _ in range(2))
     if task.rows.count:

@@ -30,9 +30,13 @@ def check_dtype(name: str, dtype: Any) -> np.dtype[Any]:
         return NAMED[dtype]  # NumPy alone does not know the name bfloat16
     if str(dtype).startswith("torch.") and (given := NAMED.get(str(dtype).removeprefix("torch."))):
         return given
-    if dtype is None or isinstance(dtype, str) or np.dtype(dtype) not in NAMED.values():  # NumPy takes None for float64
+    try:
+        found = None if dtype is None or isinstance(dtype, str) else np.dtype(dtype)  # for NumPy, None is float64
+    except (TypeError, ValueError):
+        found = None
+    if found is None or found not in NAMED.values():
         raise TypeError(f"{name} is {dtype}; the kernels take {', '.join(NAMED)}")
-    return np.dtype(dtype)
+    return found
 
 
 def check_parameter(name: str, parameter: Any, x: Array, axes: tuple[int, ...], *, of: str = "x") -> Array | None:
@@ -160,6 +164,12 @@ def check_weight_offset(offset: Any, weight: Any, compute: np.dtype[Any]) -> flo
     if weight is None and value:
         raise ValueError(f"weight_offset is {offset!r} but there is no weight to add it to; pass a weight")
     return value
+
+
+def check_flag(name: str, value: Any) -> None:
+    """True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} is {_shown(value)}; it must be True or False")
 
 
 def check_choice(name: str, value: Any, choices: Collection[str]) -> None:

@@ -10,6 +10,7 @@ from numba_norms.arguments import (
     check_array,
     check_channel_axis,
     check_eps,
+    check_flag,
     check_momentum,
     check_out,
     check_per_channel,
@@ -150,8 +151,8 @@ def _check_mode(
     """What training and inference ask for beyond the types and shapes."""
     given = ((name, per_channel[name]) for name in ("running_mean", "running_var"))
     running = {name: array for name, array in given if array is not None}
-    if not isinstance(training, (bool, np.bool_)):
-        raise TypeError(f"training is {training!r}; it must be True or False")
+    check_flag("training", training)
+    check_flag("return_stats", return_stats)
     if len(running) == 1:
         (name,) = running
         raise ValueError(f"{name} comes without the other; pass running_mean and running_var, or None for both")

@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from numba_norms.across import launch_layer_norm_across
-from numba_norms.arguments import check_array, check_axes, check_choice, check_eps, check_out, check_parameter
+from numba_norms.arguments import (
+    check_array,
+    check_axes,
+    check_choice,
+    check_eps,
+    check_flag,
+    check_out,
+    check_parameter,
+)
 from numba_norms.arrays.dtypes import compute_dtype, numba_type
 from numba_norms.arrays.layouts import layout_of
 from numba_norms.binding.bound import bindable
@@ -90,6 +98,7 @@ def layer_norm(
     bias = check_parameter("bias", bias, x, rows.axes)
     eps = check_eps(eps, x)
     check_choice("variance", variance, VARIANCES)
+    check_flag("return_stats", return_stats)
     y = rows.new(x, x.dtype) if out is None else check_out(out, x, {"weight": weight, "bias": bias})
     mean, rstd = (x.new((rows.count,), compute_dtype(x.dtype)) if return_stats else None for _ in range(2))
     if rows.count:

@@ -80,7 +80,11 @@ def merge_moments(counts: Iterable[int], means: Iterable[Any], m2s: Iterable[Any
     the three is a single number, a count is no integer, or a mean or M2 is not real or masked.
     """
     each = _each("counts", counts, _count), _each("means", means, _number), _each("m2s", m2s, _number)
-    parts = list(zip(*each, strict=True))
+    lists = [list(values) for values in each]
+    if len(set(map(len, lists))) > 1:
+        counted = "{} counts, {} means, {} m2s".format(*map(len, lists))
+        raise ValueError(f"one list is shorter than another: {counted}; merge_moments takes one of each per part")
+    parts = list(zip(*lists, strict=True))
     if not parts:
         raise ValueError("merge_moments needs at least one part")
     if any(n < 0 for n, _, _ in parts):
@@ -89,6 +93,8 @@ def merge_moments(counts: Iterable[int], means: Iterable[Any], m2s: Iterable[Any
     for _, mean, m2 in parts:
         for array in (mean, m2):
             check_place("another", array, parts[0][1], of="a mean or M2")
+            if array.shape != parts[0][1].shape:
+                raise ValueError(f"a mean or M2 has shape {array.shape}, the first mean {parts[0][1].shape}")
     dtypes = {mean.dtype for n, mean, _ in parts if n > 0 or total == 0}
     dtype = dtypes.pop() if len(dtypes) == 1 else np.result_type(*map(compute_dtype, dtypes))
     wide = np.dtype(np.float64)
@@ -122,9 +128,14 @@ def _number(value: Any) -> Array:
         raise TypeError("a mean or M2 is masked; leave that part out, or give it a count of 0 and any number")
     if hasattr(type(value), "__cuda_array_interface__"):
         return check_array("a mean or M2", value)
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind in "biuO":
+            array = array.astype(np.float64)
+    except (TypeError, ValueError):  # objects that are no numbers, lists of several lengths
+        array = np.asarray("")
     if array.dtype not in FLOATS:
-        if array.dtype.kind not in "biufO":
+        if array.dtype.kind != "f":
             raise TypeError(f"a mean or M2 is {value!r}; merge_moments takes real numbers")
         array = array.astype(np.float64)
     return check_array("a mean or M2", array)

@@ -94,6 +94,8 @@ def steps(
 
     Raises ValueError for another ``kind``, and for a bias of RMSNorm, which has none.
     """
+    if not (isinstance(kind, str) and kind in ("layer_norm", "rms_norm")):
+        raise ValueError(f"kind is 'layer_norm' or 'rms_norm', not {kind!r}")
     wide = widen(x)
     if kind == "layer_norm":
         mean = wide.mean(axis=axis, keepdims=True)
@@ -102,14 +104,12 @@ def steps(
         x_hat = centred / np.sqrt(variance + eps)
         y = x_hat * along(weight, wide, axis, 1.0) + along(bias, wide, axis, 0.0)
         return LayerNormSteps(mean, centred, variance, x_hat, y)
-    if kind == "rms_norm":
-        if bias is not None:
-            raise ValueError("RMSNorm has no bias")
-        mean_square = (wide**2).mean(axis=axis, keepdims=True)
-        rms = np.sqrt(mean_square + eps)
-        x_hat = wide / rms
-        return RMSNormSteps(mean_square, rms, x_hat, x_hat * along(weight, wide, axis, 1.0))
-    raise ValueError(f"kind is 'layer_norm' or 'rms_norm', not {kind!r}")
+    if bias is not None:
+        raise ValueError("RMSNorm has no bias")
+    mean_square = (wide**2).mean(axis=axis, keepdims=True)
+    rms = np.sqrt(mean_square + eps)
+    x_hat = wide / rms
+    return RMSNormSteps(mean_square, rms, x_hat, x_hat * along(weight, wide, axis, 1.0))
 
 
 def layer_norm(
@@ -234,7 +234,10 @@ def moments(x: ArrayLike, axis: Axis = -1) -> tuple[int, Float64, Float64]:
 
 def widen(x: ArrayLike) -> Float64:
     """``x`` as float64: exact for every dtype that the norms take."""
-    return np.asarray(x).astype(np.float64)
+    try:
+        return np.asarray(x).astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{type(x).__name__} is no array of numbers: {error}") from error
 
 
 def along(parameter: ArrayLike | None, x: Float64, axis: Axis, absent: float) -> Any:

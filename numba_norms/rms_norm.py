@@ -10,6 +10,7 @@ from numba_norms.arguments import (
     check_axes,
     check_choice,
     check_eps,
+    check_flag,
     check_out,
     check_parameter,
     check_weight_offset,
@@ -99,6 +100,7 @@ def rms_norm(
     eps = check_eps(eps, x)
     weight_offset = check_weight_offset(weight_offset, weight, compute_dtype(x.dtype))
     check_choice("rounding", rounding, ROUNDINGS)
+    check_flag("return_stats", return_stats)
     y = rows.new(x, x.dtype) if out is None else check_out(out, x, {"weight": weight})
     rstd = x.new((rows.count,), compute_dtype(x.dtype)) if return_stats else None
     if rows.count:

@@ -7,7 +7,10 @@ about faults of a launch come from ``simulator.catalogue``; here are only the ty
 from __future__ import annotations
 
 import operator
+from contextlib import suppress
 from typing import Any
+
+import numpy as np
 
 from simulator.program import Pos
 
@@ -20,12 +23,66 @@ def integer(what: str, given: Any, least: int | None = None) -> int:
     ...
     TypeError: max_steps is an int, not 1.5
     """
-    if isinstance(given, bool) or not hasattr(given, "__index__"):
+    number: Any = None
+    with suppress(TypeError):  # an array of floats has __index__, too
+        number = None if isinstance(given, bool) else operator.index(given)
+    if number is None:
         raise TypeError(f"{what} is an int, not {given!r}")
-    number = operator.index(given)
     if least is not None and number < least:
         raise ValueError(f"{what} is an int from {least} up, not {number}")
     return number
+
+
+def flag(what: str, given: Any) -> bool:
+    """``given`` as a bool; refuses anything else, since "no" and an array are no answers to yes or no.
+
+    >>> flag("check", "no")
+    Traceback (most recent call last):
+    ...
+    TypeError: check is True or False, not 'no'
+    """
+    if not isinstance(given, bool | np.bool_):
+        raise TypeError(f"{what} is True or False, not {given!r}")
+    return bool(given)
+
+
+def word(what: str, given: Any) -> str:
+    """``given`` as a str; refuses anything else.
+
+    >>> word("the name of an array", 3)
+    Traceback (most recent call last):
+    ...
+    TypeError: the name of an array is a str, not 3
+    """
+    if not isinstance(given, str):
+        raise TypeError(f"{what} is a str, not {given!r}")
+    return given
+
+
+def called(what: str, given: Any) -> Any:
+    """``given``, which the simulator will call, or None; refuses what cannot be called.
+
+    >>> called("progress", 3)
+    Traceback (most recent call last):
+    ...
+    TypeError: progress is something to call, not 3
+    """
+    if given is not None and not callable(given):
+        raise TypeError(f"{what} is something to call, not {given!r}")
+    return given
+
+
+def check_question(**asked: Any) -> None:
+    """Refuse what is no name where a trace is asked for an array, an operation or a space, and no number of a line.
+
+    >>> check_question(array="x", line="17")
+    Traceback (most recent call last):
+    ...
+    TypeError: line is an int, not '17'
+    """
+    for what, given in asked.items():
+        if given is not None:
+            integer(what, given) if what in ("line", "warp") else word(what, given)
 
 
 class SimulationError(Exception):
@@ -50,8 +107,8 @@ class Unsupported(SimulationError, NotImplementedError):
     """The kernel uses a construct that the simulator does not model.  It is never approximated in silence.
 
     >>> from simulator.program import Pos
-    >>> print(Unsupported(Pos("k.py", 3), "printing", "remove the print"))
-    k.py:3: printing is not supported by the simulator; remove the print
+    >>> print(Unsupported(Pos("k.py", 3), "a list", "use a tuple"))
+    k.py:3: a list is not supported by the simulator; use a tuple
     """
 
     def __init__(self, pos: Pos | None, construct: str, mend: str = "") -> None:

@@ -125,6 +125,11 @@ class Finding:
         """The threads of its sites (linear, within their blocks), each once."""
         return tuple(dict.fromkeys(site.thread for site in self.sites if site.thread is not None))
 
+    @property
+    def key(self) -> tuple[str, str, str, tuple[tuple[str, int], ...]]:
+        """Two findings of different runs are the same one if they share this: kind, kernel, array and source lines."""
+        return self.kind, self.kernel, self.array, tuple((site.file, site.line) for site in self.sites)
+
     def __str__(self) -> str:
         mend = f"\n  likely mend: {self.mend}" if self.mend else ""
         return f"{self.severity}: {self.kind}: {self.message}{mend}"

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator.errors import NotRecorded, UnknownName
+from simulator.errors import NotRecorded, UnknownName, check_question, word
 from simulator.machine.values import DT
 from simulator.observers.steps import Record, Steps
 from simulator.observers.traffic import OPERATIONS
@@ -30,7 +30,8 @@ class WarpAccess:
     ``step`` numbers the memory operations of the run; ``round`` counts how often this warp has executed this operation
     before (the iteration, in a loop).  ``mask`` (32,) bool says which lanes are active; ``addresses`` (bytes) and
     ``elements`` (flat C-order offsets of the first element) are (32,) int64, -1 where a lane is not.
-    ``nbytes`` is what each lane asks for, ``itemsize`` the bytes of an element of it.
+    ``nbytes`` is what each lane asks for, ``itemsize`` the bytes of it in one element of the array: less than the
+    element's where a field of a record is asked for.
     """
 
     step: int
@@ -95,7 +96,7 @@ def warp_accesses(
                 line=access.pos.line,
                 array=view.name,
                 space=record.target.space,
-                itemsize=access.itemsize,
+                itemsize=min(access.nbytes, view.dtype.itemsize),
                 nbytes=access.nbytes,
                 mask=on,
                 addresses=np.where(on, addresses[row], -1),
@@ -140,7 +141,7 @@ class ThreadView:
             The variable was not watched, or never got a value in the launch.
         """
         self._need()
-        if variable not in self._steps.watch:
+        if word("variable", variable) not in self._steps.watch:
             raise NotRecorded(f"variable {variable!r} was not watched; pass watch=({variable!r},) to simulate()")
         return [
             DT[event.dtype].type(lane_value(event.value, event.lanes, *place))
@@ -188,6 +189,7 @@ class ThreadView:
         self, name: str | None, line: int | None, kinds: frozenset[str]
     ) -> Iterator[tuple[int, Record, int, tuple[int, ...]]]:
         """(step, record, flat offset, index) of each element of its accesses that fit."""
+        check_question(array=name, line=line)
         if name is not None and name not in self._arrays:
             raise UnknownName(f"the launch has no array {name!r}; it has {', '.join(self._arrays) or 'none'}")
         for step, (record, address) in enumerate(self._touches()):
@@ -197,7 +199,7 @@ class ThreadView:
             view = record.target.view
             if name not in (None, view.name):
                 continue
-            size = DT[view.dtype].itemsize
+            size = view.dtype.itemsize
             for k in range(max(1, access.nbytes // size)):
                 offset = address + k * size - record.target.base
                 yield step, record, int(view.element(offset)), tuple(int(i) for i in view.index(offset))

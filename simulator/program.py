@@ -16,9 +16,12 @@ bytes), ``f2 bf f4 f8`` (IEEE half, bfloat16, single, double).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from simulator.compiled import MachineCode
+from simulator.kinds import KINDS
 
 INTEGERS = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")
 FLOATS = ("f2", "bf", "f4", "f8")
@@ -37,6 +40,35 @@ def c_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
         strides.insert(0, itemsize)
         itemsize *= extent
     return tuple(strides)
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """An element of an array that is no number: its bytes, and what to show of it.
+
+    ``name`` is NumPy's (``complex64``, ``datetime64[D]``, ``S3``); a record has none, but fields: name, byte offset,
+    element and extents (a field that is an array).
+
+    >>> Struct("", 12, (("x", 0, "f4", ()), ("at", 4, "i4", (2,)))).fields[1][1]
+    4
+    """
+
+    name: str
+    size: int
+    fields: tuple[tuple[str, int, Element, tuple[int, ...]], ...] = ()
+
+
+Element = str | Struct
+"""What an array holds: numbers of a dtype code, or structures."""
+
+
+def size_of(element: Element) -> int:
+    """The bytes of an element.
+
+    >>> size_of("f4"), size_of(Struct("complex128", 16))
+    (4, 16)
+    """
+    return SIZES[element] if isinstance(element, str) else element.size
 
 
 EXIT = "<exit>"
@@ -107,7 +139,7 @@ class Slot:
 
 @dataclass(slots=True, eq=False)
 class Op:
-    """One operation.  ``dst`` and ``src`` are slot numbers, ``dtype`` is the type it computes in; see ``KINDS``."""
+    """One operation.  ``dst`` and ``src`` are slot numbers, ``dtype`` is the type it computes in; see ``kinds``."""
 
     kind: str
     dtype: str
@@ -147,7 +179,7 @@ class Alloc:
     space: str
     size: int
     align: int
-    dtype: str
+    dtype: Element
     shape: tuple[int, ...]
     pos: Pos
     dynamic: bool = False
@@ -159,8 +191,9 @@ class Param:
     """One scalar that the launch hands over.
 
     ``path`` leads to the argument (``(2,)`` the third, ``(2, 0)`` the first item of a tuple).  ``role`` says what of
-    it: ``value`` (the scalar itself), or of an array its ``address``, ``shape`` or ``stride`` (bytes) along ``axis``,
-    its ``size`` (elements) or ``itemsize``; ``zero`` is a word that the ABI has but nobody reads.
+    it: ``value`` (the scalar itself; of a time its count of units), ``real`` or ``imag`` of a complex number, or of an
+    array or record its ``address``, ``shape`` or ``stride`` (bytes) along ``axis``, its ``size`` (elements) or
+    ``itemsize``; ``zero`` is a word that the ABI has but nobody reads.
     """
 
     name: str
@@ -170,130 +203,33 @@ class Param:
     axis: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """What an operation kind takes and gives: numbers of sources and results (None: any) and its attributes."""
-
-    group: str
-    src: int | None
-    dst: int | None
-    attrs: tuple[str, ...] = ()
-    doc: str = ""
-
-
-KINDS: Mapping[str, Kind] = {
-    # -- move: all pure, none sees the active mask
-    "mov": Kind("move", 1, 1, doc="copy"),
-    "bitcast": Kind("move", 1, 1, ("source",), "the same bits as another dtype of the same size; source: its dtype"),
-    "cvt": Kind(
-        "move",
-        1,
-        1,
-        ("source",),
-        "convert from dtype `source`.  int->int wraps; ->b1 is `!= 0`; b1-> is 0 or 1; to float rounds to nearest even;"
-        " float->int truncates and saturates, NaN gives 0 (PTX cvt.rzi)",
-    ),
-    "select": Kind("move", 3, 1, doc="src[0] (b1) ? src[1] : src[2]"),
-    # -- arithmetic: integers wrap
-    "add": Kind("arithmetic", 2, 1),
-    "sub": Kind("arithmetic", 2, 1),
-    "mul": Kind("arithmetic", 2, 1),
-    "neg": Kind("arithmetic", 1, 1),
-    "abs": Kind("arithmetic", 1, 1),
-    "fma": Kind("arithmetic", 3, 1, doc="src[0]*src[1]+src[2], one rounding"),
-    "min": Kind("arithmetic", 2, 1, ("nan",), "floats, nan='ignore' (fmin) or 'propagate'"),
-    "max": Kind("arithmetic", 2, 1, ("nan",), "floats, nan='ignore' (fmax) or 'propagate'"),
-    "div": Kind("arithmetic", 2, 1, doc="floats: true division.  Integers: truncates as C; by zero gives all ones"),
-    "rem": Kind("arithmetic", 2, 1, doc="C remainder (sign of src[0]; floats: fmod).  Integer by zero gives src[0]"),
-    "floordiv": Kind("arithmetic", 2, 1, doc="Python //.  Integer by zero gives 0"),
-    "mod": Kind("arithmetic", 2, 1, doc="Python %.  Integer by zero gives 0"),
-    # -- bits: integers; and, or, xor, not also b1
-    "and": Kind("bits", 2, 1),
-    "or": Kind("bits", 2, 1),
-    "xor": Kind("bits", 2, 1),
-    "not": Kind("bits", 1, 1),
-    "shl": Kind("bits", 2, 1, ("amount",), "`amount` is the dtype of src[1]; amounts past the width clamp, as in PTX"),
-    "shr": Kind("bits", 2, 1, ("amount",), "arithmetic for signed dtypes, logical for unsigned; amounts clamp"),
-    "popc": Kind("bits", 1, 1, doc="dst u4"),
-    "clz": Kind("bits", 1, 1, doc="dst u4; of 0: the width"),
-    "brev": Kind("bits", 1, 1),
-    # -- compare, dst b1
-    "cmp": Kind(
-        "compare",
-        2,
-        1,
-        ("how", "unordered"),
-        "how: lt le gt ge eq ne.  unordered: the answer when an operand is NaN (Python's != is ne with True)",
-    ),
-    "classify": Kind("compare", 1, 1, ("fn",), "fn: isnan isinf isfinite signbit"),
-    # -- math: floats
-    "round": Kind("math", 1, 1, ("mode",), "to an integral float; mode: even floor ceil trunc away"),
-    "sqrt": Kind("math", 1, 1),
-    "rsqrt": Kind("math", 1, 1, doc="1/sqrt(x), correctly rounded here; hardware's approximation is within 2 ulp"),
-    "copysign": Kind("math", 2, 1),
-    "math": Kind("math", None, None, ("fn",), "fn: exp exp2 log log2 log10 sin pow atan2 erf ... (operations/math)"),
-    # -- address
-    "elem": Kind(
-        "address",
-        None,
-        1,
-        ("name", "signed", "run"),
-        "dtype i8.  src: base, then (index, extent, stride in bytes) per axis; dst: the byte address.  Checks every"
-        " axis; a negative index wraps once where signed[axis].  Index slots are i8 or u8.  run: (count, itemsize) for"
-        " that many elements side by side along the last axis, which must all be inside it; then nothing wraps",
-    ),
-    # -- memory; src[0] is a byte address (i8).  guarded: the last src is a b1, lanes without it do nothing
-    "ld": Kind("memory", None, None, ("name", "guarded"), "n results: n consecutive elements as one access"),
-    "st": Kind("memory", None, 0, ("name", "guarded"), "src: address, n values"),
-    "atom": Kind(
-        "memory",
-        None,
-        None,
-        ("name", "op", "guarded"),
-        "op: add sub max min nanmax nanmin and or xor inc dec exch cas; src: address, operand (cas: compare, new);"
-        " dst: the old value, or nothing",
-    ),
-    "fence": Kind("memory", 0, 0, ("scope",), "scope: block device system"),
-    # -- warp; the mask is a u4 slot, last in src
-    "shfl": Kind(
-        "warp",
-        4,
-        None,
-        ("mode",),
-        "mode: idx up down bfly (PTX shfl.sync); src: value, lane or offset (i4), clamp c (i4), mask;"
-        " dst: value, or value and a b1 that says whether the source lane was in range",
-    ),
-    "vote": Kind("warp", 2, 1, ("mode",), "mode: all any eq (dst b1), ballot (dst u4); src: b1, mask"),
-    "match": Kind("warp", 2, None, ("mode",), "mode: any (dst u4), all (dst u4, b1); src: value, mask"),
-    "activemask": Kind("warp", 0, 1, doc="dst u4"),
-    "syncwarp": Kind("warp", 1, 0, doc="src: mask"),
-    # -- block
-    "bar": Kind("block", None, None, ("reduce",), "reduce: None, or count/and/or with a b1 source and an i4 result"),
-    # -- other
-    "trap": Kind("other", 0, 0, ("message",), "a `raise` was reached; the lanes exit after it"),
-}
-"""The operation kinds: the whole vocabulary that front ends may use and the machine understands."""
-
-SYNC = frozenset({"shfl", "vote", "match", "syncwarp", "bar"})
-MEMORY = frozenset({"ld", "st", "atom"})
-
-
 @dataclass(eq=False)
 class Program:
     """A kernel, flat: slots, blocks, declared memory and the parameters that a launch must bind.
 
-    ``arguments`` names the kernel's arguments in call order; ``launch_bounds`` is (threads, blocks) if declared.
+    ``arguments`` names the kernel's arguments in call order; ``debug``: what the kernel raises reaches the host;
+    ``captured`` are arrays of the device that the kernel names as globals, the last ones of ``arguments``.
+    ``cooperative``: it asks for the group of all threads of the grid.
     """
 
     name: str
     front: str
     pos: Pos
     arguments: tuple[str, ...] = ()
+    debug: bool = False
+    cooperative: bool = False
+    captured: list[Any] = field(default_factory=list)
     params: list[Param] = field(default_factory=list)
     slots: list[Slot] = field(default_factory=list)
     blocks: dict[str, Block] = field(default_factory=dict)
     entry: str = ""
     allocs: dict[str, Alloc] = field(default_factory=dict)
+    doubles: set[int | Pos] = field(default_factory=set)
+    """What the source casts to float64 by name, as ``float64(x)``: the slots of the results, and where."""
+    uncalled: list[tuple[str, Pos]] = field(default_factory=list)
+    """Synchronising functions that the source names and does not call: ``cuda.syncthreads`` without parentheses."""
+    machine_code: Callable[[tuple[int, int]], MachineCode] | None = field(default=None, repr=False)
+    """Compiles the kernel for a compute capability, if the front end can; raises ``NotCompiled``."""
     derived: dict[Any, Any] = field(default_factory=dict, repr=False)
     """What the machine works out of the finished program and keeps with it (control flow, generated code)."""
     _initial: dict[tuple[str, Init, str], int] = field(default_factory=dict, repr=False)

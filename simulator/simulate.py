@@ -1,6 +1,6 @@
 """``simulate``: a kernel, a launch shape and arguments in, a trace out.
 
-Rules of this file: it checks how people call it and explains their slips; ``simulator.runs`` does the work.  Its
+Rules of this file: it checks how people call it and explains their slips; ``simulator.runs.launch`` does the work.  Its
 only state is the list of the ``record`` block that is open in the current context.
 """
 
@@ -13,12 +13,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from simulator.errors import integer
+from simulator.errors import called, flag, integer
 from simulator.findings import Launch, Shape
 from simulator.machine.launch import STEPS
 from simulator.observers.steps import MAX_EVENTS
-from simulator.orders import order_of
-from simulator.runs import Options, run_observed, run_plain
+from simulator.runs.launch import Options, run_observed, run_plain
+from simulator.runs.orders import order_of
 from simulator.trace import Trace
 
 
@@ -32,6 +32,7 @@ def simulate(
     watch: Sequence[str] = (),
     lineage: bool = False,
     precision: bool = False,
+    operations: bool = False,
     max_events: int = MAX_EVENTS,
     values: str = "affine",
     progress: Callable[[int, int], None] | None = None,
@@ -44,12 +45,15 @@ def simulate(
     kernel
         A ``@cuda.jit`` function, or the plain function.
     check
-        Collect errors in ``trace.findings`` instead of raising the first one.
+        Look for everything that is wrong, and collect it in ``trace.findings`` instead of raising the first error.
+        Unless ``orders`` says otherwise, the kernel runs in waves, which give the counts, and in the orders "first",
+        "last", "round-robin" and "random" of the split scheduler; of a large grid those run a sample of blocks.
+        ``trace.orders`` says what ran.
     orders
         Orders of execution, each run from the same inputs: "waves" (whole blocks in lock step), "first", "last",
-        "random" (with ``seed``), or an int (random, with that seed).  Results and trace are those of the first;
-        orders that disagree are a finding.  Without it there is one run, in waves: right for numbers and counts, but
-        lock step hides missing barriers.
+        "round-robin", "random" (with ``seed``), or an int (random, with that seed).  Results and trace are those of
+        the first; orders that disagree are a finding.  Without it there is one run, in waves: right for numbers and
+        counts, but lock step hides missing barriers.
     keep
         Block numbers whose accesses are logged, or "auto": all until ``max_events`` requests are logged, then block 0
         alone for as many again.
@@ -58,7 +62,9 @@ def simulate(
     lineage
         Carry along which input elements went into each value (``trace.lineage``, ``trace.sources``); small launches.
     precision
-        Reserved for the domain of rounding errors; refused as yet.
+        Refused: no domain follows rounding errors.
+    operations
+        Count operations by kind and width on each source line (``trace.operations``).
     max_events
         How many requests (accesses of one warp) the log may hold.  It limits what is logged, never what runs.
     values
@@ -100,21 +106,21 @@ def simulate(
     if not callable(kernel):
         raise TypeError(f"simulate() takes a @cuda.jit function or a plain function, not {type(kernel).__name__}")
     seed = integer("seed", seed, least=0)
-    if precision:
-        raise ValueError("the domain 'precision' is not built into this version of the simulator")
+    if flag("precision", precision):
+        raise ValueError("precision=True is refused: the simulator has no domain that follows rounding errors")
     return Simulation(
         kernel,
         Options(
-            check=check,
+            check=flag("check", check),
             orders=_names(orders, seed),
             seed=seed,
             keep=_keep(keep),
             watch=_watch(watch),
-            lineage=lineage,
-            precision=precision,
+            lineage=flag("lineage", lineage),
+            operations=flag("operations", operations),
             max_events=integer("max_events", max_events, least=0),
-            values=values,
-            progress=progress,
+            values=_values(values),
+            progress=called("progress", progress),
             max_steps=integer("max_steps", max_steps, least=1),
         ),
     )
@@ -141,6 +147,13 @@ def _keep(keep: str | Sequence[int]) -> str | tuple[int, ...]:
     if not isinstance(keep, Iterable):
         raise TypeError(f'keep is "auto" or a list of block numbers, not {keep!r}')
     return tuple(integer("a block number in keep", block) for block in keep)
+
+
+def _values(values: str) -> str:
+    """How values are kept: "affine" or "vector"."""
+    if not isinstance(values, str) or values not in ("affine", "vector"):
+        raise ValueError(f'values is "affine" or "vector", not {values!r}')
+    return values
 
 
 def _watch(watch: str | Sequence[str]) -> tuple[str, ...]:
@@ -178,7 +191,7 @@ class Simulation:
             raise ValueError(
                 "a launch is [grid, block], [grid, block, stream] or [grid, block, stream, dynamic_shared]"
             )
-        dynamic = operator.index(given[3]) if len(given) == 4 else 0
+        dynamic = integer("the dynamic shared memory (in bytes)", given[3]) if len(given) == 4 else 0
         return Configured(self, Launch(extent("grid", given[0]), extent("block", given[1]), dynamic))
 
     def __call__(self, *args: Any, **named: Any) -> Trace:

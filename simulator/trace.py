@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import html
 import linecache
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
 
 import numpy as np
 
-from simulator.errors import NotRecorded, UnknownName, integer
+from simulator.compiled import MachineCode
+from simulator.errors import NotRecorded, UnknownName, check_question, integer, word
 from simulator.findings import Finding, Launch, Shape, extent_in_words
 from simulator.log import ThreadView, WarpAccess, warp_accesses
 from simulator.observers.lineage import Lineage
+from simulator.observers.operations import Operations
 from simulator.observers.steps import ArrayInfo, Record, Steps
 from simulator.observers.traffic import OPERATIONS, Counter, RowKey, Traffic
 
@@ -29,8 +31,9 @@ class LineRow:
     ``operation`` is load, store or atomic; in sums, a field that is not common to all parts is empty (``line`` 0).
     ``requests``: memory instructions of warps.  ``sectors``: 32-byte pieces moved, summed over the requests;
     ``ideal``: the fewest that could hold the bytes asked for; ``unique``: distinct ones in the launch; all three are
-    0 outside global memory.  ``wavefronts`` (shared memory) is None unless banks were observed.  ``lanes``: active
-    lanes, summed; ``bytes``: what they asked for.
+    0 outside global memory.  ``wavefronts``: how often the banks of shared memory were asked, ``ideal_wavefronts``:
+    how often they would be without a conflict; None outside shared memory.  ``lanes``: active lanes, summed;
+    ``bytes``: what they asked for.
     """
 
     file: str
@@ -43,8 +46,24 @@ class LineRow:
     ideal: int
     unique: int
     wavefronts: int | None
+    ideal_wavefronts: int | None
     lanes: int
     bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class OperationRow:
+    """Operations of one kind and dtype on one source line (see ``observers.operations`` for the kinds).
+
+    ``issued`` by warps; ``lanes``: lanes that were active in them, summed, 32 for each at most.
+    """
+
+    file: str
+    line: int
+    kind: str
+    dtype: str
+    issued: int
+    lanes: int
 
 
 class Trace:
@@ -63,14 +82,22 @@ class Trace:
         traffic: Traffic,
         findings: Iterable[Finding] = (),
         lineage: Lineage | None = None,
+        operations: Operations | None = None,
     ) -> None:
         self.kernel = kernel
         self.launch = launch
         self.schedule = schedule
         self.findings = tuple(findings)
+        self.orders: tuple[str, ...] = (schedule,)
+        """The orders of execution that were run; of a sample of blocks, which."""
+        self.exception: BaseException | None = None
+        """What the launch raises on the host: the exception of a kernel with ``debug=True``."""
         self._steps = steps
         self._traffic = traffic
         self._lineage = lineage
+        self._operations = operations
+        self.machine_code: Callable[[tuple[int, int]], MachineCode] | None = None
+        """Compiles the kernel for a compute capability; None where nothing could."""
 
     # -- the launch
 
@@ -106,7 +133,9 @@ class Trace:
 
     def source(self, file: str, line: int) -> str:
         """The text of a source line without its line end; "" where there is no source."""
-        return linecache.getline(file, line).rstrip("\n")
+        if "\0" in word("file", file):  # no file is called so, and Python refuses to look for it
+            return ""
+        return linecache.getline(file, integer("line", line)).rstrip("\n")
 
     # -- counts
 
@@ -123,6 +152,7 @@ class Trace:
         UnknownName
             The launch has no such array.
         """
+        check_question(array=array, line=line, operation=operation)
         if array is not None:
             self._known(array)
         _check_operation(operation)
@@ -166,6 +196,7 @@ class Trace:
         NotRecorded
             The log does not hold all of what is asked for.  ``recorded`` lists the blocks that may be asked for.
         """
+        check_question(array=array, line=line, warp=warp, operation=operation, space=space)
         if array is not None:
             self._known(array)
         _check_operation(operation)
@@ -187,6 +218,19 @@ class Trace:
             )
 
         return warp_accesses(self._steps, chosen, number, warp)
+
+    @property
+    def operations(self) -> tuple[OperationRow, ...]:
+        """Operations per (file, line, kind, dtype), in program order.
+
+        Raises
+        ------
+        NotRecorded
+            The run did not count them.
+        """
+        if self._operations is None:
+            raise NotRecorded("this run did not count operations; use simulate(kernel, operations=True)")
+        return tuple(OperationRow(*key, row.warps, row.lanes) for key, row in self._operations.rows.items())
 
     # -- domains that a run computes only when asked
 
@@ -220,6 +264,8 @@ class Trace:
 
     def __repr__(self) -> str:
         head = f"Trace of {self.kernel}: {self.launch}, {self.schedule}"
+        if len(self.orders) > 1:
+            head += f"\nchecked in {len(self.orders)} orders: {'; '.join(self.orders)}"
         rows = [HEADINGS, *(_cells(row) for row in self.lines)]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         table = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
@@ -240,7 +286,7 @@ class Trace:
         return f"<table><caption>{caption}</caption><tr>{head}</tr>{''.join(body)}</table>{found}"
 
     def _known(self, array: str) -> None:
-        if array not in self.arrays:
+        if word("array", array) not in self.arrays:
             raise UnknownName(f"the launch has no array {array!r}; it has {', '.join(self.arrays) or 'none'}")
 
 
@@ -257,6 +303,7 @@ def _cells(row: LineRow) -> tuple[str, ...]:
 def _row(parts: list[tuple[RowKey, Counter]], array: str = "", line: int = 0, operation: str = "") -> LineRow:
     """The sum of some counters; what they have in common names it."""
     common = [values.pop() if len(values := {key[k] for key, _ in parts}) == 1 else "" for k in range(5)]
+    banked = [counter for key, counter in parts if key[4] == "shared"]
     touched: dict[int, np.ndarray] = {}
     for _, counter in parts:
         for base, flags in counter.touched.items():
@@ -271,7 +318,8 @@ def _row(parts: list[tuple[RowKey, Counter]], array: str = "", line: int = 0, op
         sectors=sum(counter.sectors for _, counter in parts),
         ideal=sum(counter.ideal for _, counter in parts),
         unique=sum(int(np.count_nonzero(flags)) for flags in touched.values()),
-        wavefronts=None,
+        wavefronts=sum(counter.wavefronts for counter in banked) if banked else None,
+        ideal_wavefronts=sum(counter.ideal_wavefronts for counter in banked) if banked else None,
         lanes=sum(counter.lanes for _, counter in parts),
         bytes=sum(counter.bytes for _, counter in parts),
     )

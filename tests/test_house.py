@@ -116,7 +116,7 @@ def test_version_is_the_installed_one() -> None:
 )
 def test_entry_points_resolve(group: str, entry: str) -> None:
     (found,) = importlib.metadata.entry_points(group=group, name=entry)
-    assert callable(found.load())
+    assert callable(found.load()) or group == "pytest11"  # a plug-in is a module
 
 
 def test_readme_has_the_two_commands_as_ci_runs_them() -> None:

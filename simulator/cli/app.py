@@ -14,10 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, CycloptsError, Parameter
+from cyclopts.exceptions import UnknownOptionError
 from rich.console import Console
 
 from simulator.cli import launches, output, words
+from simulator.cli.check import check
 from simulator.cli.launches import CannotRun, Launchable, NoPicture
+from simulator.cli.profile import profile
+from simulator.cli.run import run as run_script
 
 if TYPE_CHECKING:
     from simulator.trace import Trace
@@ -53,6 +57,9 @@ def run(tokens: Sequence[str] | None = None) -> int:
             status = app(sys.argv[1:] if tokens is None else list(tokens), exit_on_error=False, print_error=False)
     except (CannotRun, words.BadWord) as error:
         return _refuse(str(error))
+    except UnknownOptionError as error:
+        hint = " (write -- before what the script itself takes)" if {"run", "check"} & set(tokens or sys.argv) else ""
+        return _refuse(" ".join(str(error).split()) + hint)
     except CycloptsError as error:
         return _refuse(" ".join(str(error).split()))
     except KeyboardInterrupt:
@@ -144,9 +151,9 @@ def trace(
     options = {"line": line, "warp": warp, "request": request, "index": element, "reduction": reduction}
     chosen = _choice(figure, picture, {"array": array, **options})
     output.check(json, figure)
-    found = _find(target, (shape, dtype, threads, path), launch, arg or [], seed)
+    found = find(target, (shape, dtype, threads, path), launch, arg or [], seed)
     keep = None if isinstance(shown[1], tuple) else shown[1]
-    made = _launch(found, keep, watch or [], seed, order, max_steps, lineage=figure is not None and picture == "tree")
+    made = launched(found, keep, watch or [], seed, order, max_steps, lineage=figure is not None and picture == "tree")
     _show(made, shown, watch or [], json)
     status = 1 if any(finding.severity == "error" for finding in made.findings) else 0
     if figure is not None:
@@ -179,7 +186,7 @@ def _draw(made: Trace, figure: Path, picture: Picture, chosen: dict[str, Any], b
         _refuse(f"{figure} is not written: {error}")
 
 
-def _find(
+def find(
     target: str, built: tuple[str | None, str, int | None, str | None], launch: str | None, args: list[str], seed: int
 ) -> Launchable:
     """What is to be launched; options of the other kind of target are refused, not ignored."""
@@ -200,9 +207,9 @@ def _find(
     return launches.from_file(target, launch, args, seed)
 
 
-def _launch(
+def launched(
     found: Launchable, block: int | None, watch: list[str], seed: int, order: str, max_steps: int | None, *,
-    lineage: bool,
+    lineage: bool = False, operations: bool = False,
 ) -> Trace:  # fmt: skip
     """Run the launch; on a terminal, with a bar of blocks and the time.  Errors of the kernel are findings."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -233,6 +240,7 @@ def _launch(
                 keep=keep,
                 watch=watch,
                 lineage=lineage,
+                operations=operations,
                 progress=lambda done, total: progress.update(task, completed=done, total=total),
                 **limit,
             )
@@ -259,3 +267,8 @@ def _show(made: Trace, shown: tuple[Index, Index], watch: list[str], json: Path 
                 sys.stdout.write(captured.get())
     except (IndexError, ValueError, KeyError) as error:
         raise CannotRun(str(error)) from error
+
+
+app.command(profile)
+app.command(check)
+app.command(run_script, name="run")

@@ -95,6 +95,16 @@ def from_file(target: str, launch: str | None, args: Sequence[str], seed: int) -
     return Launchable(kernel, grid, block, words.arguments_of(args, names, name, seed), shared)
 
 
+def _hint(error: BaseException) -> str:
+    """What to do about a file that asks for a device as it is imported."""
+    if type(error).__name__ != "CudaSupportError":
+        return ""
+    return (
+        "  It asks for a device as it is imported; a @cuda.jit with signatures does.  `numba-sim check` and `run` open "
+        "the stand-in device first; in Python, import it inside simulator.device()"
+    )
+
+
 def import_file(path: Path) -> ModuleType:
     """Import a file as a module, with its folder on the path as for a script."""
     if not path.is_file():
@@ -114,7 +124,7 @@ def import_file(path: Path) -> ModuleType:
             del sys.modules[path.stem]
         else:
             sys.modules[path.stem] = before
-        raise CannotRun(f"{path} fails to import: {type(error).__name__}: {error}") from error
+        raise CannotRun(f"{path} fails to import: {type(error).__name__}: {error}{_hint(error)}") from error
     finally:
         sys.path.remove(folder)
     return module

@@ -19,7 +19,6 @@ from simulator.cli.launches import CannotRun, NoPicture
 if TYPE_CHECKING:
     from simulator.trace import Trace
 
-PICTURES = ("coalescing", "indices", "tree")
 FORMATS = (".svg", ".png", ".pdf")
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from simulator.draw import palette, selection
+from simulator.errors import integer
 
 if TYPE_CHECKING:
     from simulator.trace import Trace
@@ -48,8 +49,8 @@ class Strip:
         cls, trace: Trace, array: str, *, line: int | None = None, warp: int = 0, block: int = 0, request: int = 0
     ) -> Strip:
         """The strip of the ``request``-th request of that warp for ``array`` (at ``line``); see ``coalescing``."""
-        found = selection.accesses(trace, array, line=line, block=block, warp=warp)
-        if not -len(found) <= request < len(found):
+        found = selection.accesses(trace, array, line=line, block=block, warp=integer("warp", warp))
+        if not -len(found) <= integer("request", request) < len(found):
             made = "1 request" if len(found) == 1 else f"{len(found)} requests"
             raise selection.NothingToDraw(f"warp {warp} of block {block} made {made}: there is no request {request}")
         access = found[request]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from matplotlib.axes import Axes
 
 from simulator.draw import palette, selection
+from simulator.errors import integer
 
 if TYPE_CHECKING:
     from simulator.trace import Trace
@@ -42,6 +43,10 @@ class IndexMap:
         threads: int | None = None,
     ) -> IndexMap:  # fmt: skip
         """The map of one block's accesses to ``array``; see ``indices``."""
+        rows, columns = (
+            default if most is None else integer(name, most, least=1)
+            for name, most, default in (("rounds", rounds, 8), ("threads", threads, 12))
+        )
         found = selection.accesses(trace, array, line=line, block=block)
         first, count = found[0], trace.block[0] * trace.block[1] * trace.block[2]
         cells: list[list[int]] = [[] for _ in range(count)]
@@ -54,7 +59,7 @@ class IndexMap:
         return cls(
             f"which thread {verb} which element of {array}{place}",
             selection.source(trace, first.file, first.line), array, tuple(map(tuple, cells)),
-            max(first.nbytes // first.itemsize, 1), shown(count, threads or 12), shown(many, rounds or 8),
+            max(first.nbytes // first.itemsize, 1), shown(count, columns), shown(many, rows),
         )  # fmt: skip
 
     @property

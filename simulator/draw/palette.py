@@ -77,6 +77,8 @@ def canvas(ax: Axes | None, width: float, height: float) -> Axes:
         from matplotlib import pyplot  # only here: it costs more than the rest and keeps the figure in a registry
 
         ax = pyplot.figure(figsize=(width, height)).add_axes((0.0, 0.0, 1.0, 1.0))
+    elif not isinstance(ax, Axes):
+        raise TypeError(f"ax is a matplotlib Axes, not {type(ax).__name__}")
     ax.set_xlim(0, width)
     ax.set_ylim(0, height)
     ax.set_aspect("equal")

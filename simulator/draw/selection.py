@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from simulator.trace import Trace, WarpAccess
+from simulator.errors import word
+from simulator.trace import Trace, WarpAccess
 
 
 class NothingToDraw(LookupError):
@@ -29,8 +28,8 @@ def accesses(
     NothingToDraw
         The array is unknown, or was not accessed there.
     """
-    if array not in trace.arrays:
-        raise NothingToDraw(f"the launch has no array {array!r}; it has {words(sorted(trace.arrays))}")
+    check(trace, array)
+    block = trace.thread(0, block).block
     found = list(trace.accesses(array=array, block=block, warp=warp))
     if line is None:
         first = next((access for access in found if access.operation == "load"), found[0] if found else None)
@@ -46,6 +45,20 @@ def accesses(
         raise NothingToDraw(f"line {line} does not access {array!r}; {words(lines, 'line')} does")
     hint = f"; {array!r} is accessed at {words(lines, 'line')}" if lines else f"; nothing accessed {array!r}"
     raise NothingToDraw(f"{where} holds no access to {array!r}{hint}")
+
+
+def check(trace: Trace, array: str) -> None:
+    """Refuse to draw from what is no trace, or what it does not have.
+
+    Raises
+    ------
+    NothingToDraw
+        The array is unknown.
+    """
+    if not isinstance(trace, Trace):
+        raise TypeError(f"a picture is drawn from a trace, not from {type(trace).__name__}")
+    if word("array", array) not in trace.arrays:
+        raise NothingToDraw(f"the launch has no array {array!r}; it has {words(sorted(trace.arrays))}")
 
 
 def place(trace: Trace, array: str, element: int) -> str:

@@ -20,6 +20,7 @@ from matplotlib.axes import Axes
 from simulator.draw import selection, tree_artists
 from simulator.draw.reduction import Reduction, reductions
 from simulator.draw.tree_artists import number_words
+from simulator.errors import integer, word
 from simulator.observers.lineage import element_at
 
 if TYPE_CHECKING:
@@ -51,10 +52,7 @@ class TreePlan:
         reduction: int = -1, expected: Iterable[int] | None = None,
     ) -> TreePlan:  # fmt: skip
         """The tree behind ``array[index]``; see ``tree``."""
-        if array not in trace.arrays:
-            raise selection.NothingToDraw(
-                f"the launch has no array {array!r}; it has {selection.words(sorted(trace.arrays))}"
-            )
+        selection.check(trace, array)
         lineage = trace.lineage
         shape = trace.arrays[array].shape
         if not isinstance(index, tuple) and shape:
@@ -62,10 +60,10 @@ class TreePlan:
         place = element_at(array, shape, index)
         output = lineage.output(array, place)
         try:
-            trees = reductions(lineage.nodes, output, source)
+            trees = reductions(lineage.nodes, output, None if source is None else word("source", source))
         except LookupError as error:
             raise selection.NothingToDraw(f"{array}[{', '.join(map(str, place))}]: {error.args[0]}") from None
-        if not -len(trees) <= reduction < len(trees):
+        if not -len(trees) <= integer("reduction", reduction) < len(trees):
             passes = "is 1 pass" if len(trees) == 1 else f"are {len(trees)} passes"
             raise selection.NothingToDraw(
                 f"there is no reduction {reduction}: there {passes} (0 the first, -1 the last)"
@@ -73,7 +71,7 @@ class TreePlan:
         tree = trees[reduction]
         node = lineage.nodes[output]
         readers = _readers(trace, tree)
-        wanted = tuple(sorted(expected)) if expected is not None else _expected(trace, tree)
+        wanted = _expected(trace, tree) if expected is None else _given(expected)
         which = "" if len(trees) == 1 else f" ({_ordinal(reduction % len(trees))} of {len(trees)} passes)"
         named = f"{array}[{', '.join(map(str, place))}]"
         return cls(
@@ -177,6 +175,13 @@ def _expected(trace: Trace, tree: Reduction) -> tuple[int, ...]:
         if access.block != tree.total.block and access.operation != "store":
             others.update(access.elements[access.mask].tolist())
     return tuple(element for element in elements if element in mine or element not in others)
+
+
+def _given(expected: Iterable[int]) -> tuple[int, ...]:
+    """The elements that the caller expects, in order."""
+    if not isinstance(expected, Iterable):
+        raise TypeError(f"expected lists flat offsets, not {expected!r}")
+    return tuple(sorted(integer("an element in expected", element, least=0) for element in expected))
 
 
 def _unravel(element: int, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -11,18 +11,25 @@ Rules of this file:
 
 from __future__ import annotations
 
+from typing import Any
+
 from simulator.errors import Unsupported
 from simulator.frontend import kernel_types as kt
 from simulator.frontend import typed_ir as ir
+from simulator.frontend.assignment import store
 from simulator.frontend.attributes import attribute, special_register
 from simulator.frontend.builder import Builder
 from simulator.frontend.calls import call
+from simulator.frontend.conversions import converted, storage
 from simulator.frontend.globals import constant_value
-from simulator.frontend.indexing import element, store
+from simulator.frontend.indexing import element
+from simulator.frontend.inference import DoesNotCompile
 from simulator.frontend.iteration import exhaust, iterate, next_item
 from simulator.frontend.liveness import Variables, user_name
 from simulator.frontend.operators import binary, unary
-from simulator.frontend.values import Array, Known, Range, Tuple, Value, leaves, rebuild
+from simulator.frontend.printing import print_line
+from simulator.frontend.recursion import Recursion, family
+from simulator.frontend.values import Complex, Known, Optional, Tuple, Value, leaves, rebuild
 from simulator.program import Pos
 
 
@@ -40,6 +47,8 @@ class Body:
         self.variables = Variables(function)
         self.values: dict[str, Value] = {}
         self.owner: dict[int, str] = {}
+        self.recursion: Recursion | None = None
+        self.here = (0, 0)  # block and index of the current statement
         self.target = ""  # the variable that is being assigned, and whether to an argument
         self.is_argument = False
         stem = "" if site is None else builder.label(function.name) + "."
@@ -52,17 +61,27 @@ class Body:
 
     def run(self) -> Value:
         """Lower every reachable block; the result is the function's."""
-        if self.returns > 1 and self.site is not None:
+        if self.returns > 1 and self.site is not None and self.recursion is None:
             self.result = self.storage(self.function.result, "")
+        if not self.library:
+            self._note_uncalled()
         for label in self._reverse_postorder():
             self.builder.start(self.labels[label])
             for index, statement in enumerate(self.function.blocks[label]):
+                self.here = (label, index)
                 self.at(statement.line, getattr(statement, "column", None))
                 self.statement(statement, label, index)
         if self.after is not None:
             self.builder.start(self.after)
             self.builder.position(self.site or self.builder.pos)
         return self.result
+
+    def _note_uncalled(self) -> None:
+        noted = self.builder.program.uncalled
+        places = (
+            (name, Pos(self.function.file, line, None, self.function.name)) for name, line in self.function.uncalled
+        )
+        noted += [place for place in places if place not in noted]
 
     def _reverse_postorder(self) -> list[int]:
         blocks = self.function.blocks
@@ -107,17 +126,21 @@ class Body:
                 self.builder.branch(self.number(condition, "b1"), self.labels[yes], self.labels[no])
             case ir.Return(value):
                 self.leave(value)
-            case ir.Raise(message):
-                self.builder.trap(message)
+            case ir.Raise(kind, args):
+                self.builder.trap(kind, *args)
+            case ir.Print():
+                print_line(self, statement)
+            case ir.Rejected(reason):
+                raise DoesNotCompile(reason, self.builder.pos)
             case ir.Refused(construct):
                 raise self.refuse(construct)
 
-    def trap_if(self, condition: int, message: str) -> None:
+    def trap_if(self, condition: int, kind: type[BaseException], *args: Any) -> None:
         """Threads for which this holds have raised an exception; the others go on in a new block."""
         raised, on = self.builder.label("raise"), self.builder.label("on")
         self.builder.branch(condition, raised, on)
         self.builder.start(raised)
-        self.builder.trap(message)
+        self.builder.trap(kind, *args)
         self.builder.start(on)
 
     def leave(self, name: str) -> None:
@@ -126,17 +149,39 @@ class Body:
             self.builder.exit()
             return
         value = self.coerce(self.value(name), self.function.result)
-        if self.returns > 1:
-            self._move(value, self.result)
+        if self.returns > 1 or self.recursion is not None:
+            self.move(value, self.result)
         else:
             self.result = value
         self.builder.jump(self.after)
 
     def inline(self, callee: ir.Function, arguments: list[Value], library: bool = False) -> Value:
         """Lower a call of a typed function here."""
-        body = Body(self.builder, callee, arguments, self.builder.pos, library)
+        if callee not in self.builder.families:
+            self.builder.families[callee] = family(callee)
+        if members := self.builder.families[callee]:
+            if self.recursion is not None and callee in self.recursion.members:
+                return self.recursion.call(self, callee, arguments, self._saved())
+            return Recursion(self, members).enter(callee, arguments)
+        body = Body(self.builder, callee, arguments, self.builder.pos, library or callee.of_numba)
         self.builder.jump(body.labels[min(callee.blocks)])
         return body.run()
+
+    def of_family(self, recursion: Recursion, callee: ir.Function, arguments: list[Value]) -> Body:
+        """The body of a function that calls itself: its result has slots of its own, and it returns by a stack."""
+        body = Body(self.builder, callee, arguments, recursion.site, self.library or callee.of_numba)
+        body.recursion = recursion
+        body.result = body.storage(callee.result, "")
+        return body
+
+    def _saved(self) -> tuple[int, ...]:
+        """The slots that are needed after the current statement and change."""
+        for name in self.variables.liveness.after(*self.here) - {self.variables.canonical(self.target)}:
+            if name not in self.values and name not in self.variables.reassigned:
+                raise self.refuse(f"a variable ({user_name(name)}) of an earlier round of a loop")
+            self.value(name)
+        slots = self.builder.program.slots
+        return tuple(sorted(slot for slot in self._slots_needed(*self.here) if slots[slot].init is None))
 
     # ---------------------------------------------------------------------------------------------- variables
 
@@ -175,7 +220,7 @@ class Body:
         store = self.values[variable]
         if isinstance(value, int) and isinstance(store, int) and value not in self._slots_needed(label, index):
             value = self.builder.into(value, store)
-        self._move(value, store)
+        self.move(value, store)
 
     def _slots_needed(self, label: int, index: int) -> set[int]:
         """Slots of variables that are needed after a statement."""
@@ -196,6 +241,9 @@ class Body:
 
     def _name(self, value: Value, name: str) -> None:
         """Let temporaries bear the user's name for them."""
+        if isinstance(value, Complex) and name:
+            self._name(value.real, f"{name}.real")
+            self._name(value.imag, f"{name}.imag")
         slot = self.builder.program.slots[value] if isinstance(value, int) else None
         if slot is not None and slot.init is None and not slot.name and not self.library:
             slot.name = name
@@ -214,7 +262,7 @@ class Body:
             self.owner[slot] = variable
         return value
 
-    def _move(self, value: Value, store: Value) -> None:
+    def move(self, value: Value, store: Value) -> None:
         """Move every leaf; where one is overwritten before it is read, by way of a temporary."""
         pairs = list(zip(leaves(value), leaves(store), strict=True))
         written = {to for _, to in pairs}
@@ -227,21 +275,7 @@ class Body:
 
     def storage(self, kind: kt.Type, name: str) -> Value:
         """New slots for a value of this type."""
-        new = self.builder.new
-        match kind:
-            case kt.Scalar(code):
-                return new(code, name)
-            case kt.ArrayType(code, ndim):
-                shape = tuple(new("i8") for _ in range(ndim))
-                return Array(new("i8", name), shape, tuple(new("i8") for _ in range(ndim)), code, name)
-            case kt.TupleType(items):
-                return Tuple(tuple(self.storage(item, f"{name}.{i}" if name else "") for i, item in enumerate(items)))
-            case kt.RangeType(code):
-                wide = "u8" if code == "u8" else "i8"
-                return Range(new(wide), new(wide), new(wide), code)
-            case kt.Nothing() | kt.StaticType():
-                return Known(None)
-        raise self.refuse(f"a value of type {kind} that comes from several paths")
+        return storage(self, kind, name)
 
     def value(self, name: str) -> Value:
         """What a variable holds."""
@@ -257,20 +291,16 @@ class Body:
     def number(self, name: str, code: str | None = None) -> int:
         """The slot of a variable that is a number, converted to a dtype if given."""
         value = self.value(name)
+        if isinstance(value, Optional):
+            kind = self.type(name)
+            value = self.coerce(value, kind.of if isinstance(kind, kt.OptionalType) else kind)
         if not isinstance(value, int):
             raise self.refuse(f"using a value of type {self.type(name)} as a number")
         return value if code is None else self.builder.cast(value, code)
 
-    def coerce(self, value: Value, kind: kt.Type) -> Value:
-        """A value converted to a type, as Numba's casts do."""
-        match value, kind:
-            case int(), kt.Scalar(code):
-                return self.builder.cast(value, code)
-            case Tuple(items), kt.TupleType(kinds):
-                return Tuple(tuple(self.coerce(item, to) for item, to in zip(items, kinds, strict=True)))
-            case Known(), kt.Scalar(code, literal) if literal is not None:
-                return self.builder.const(code, literal)
-        return value
+    def coerce(self, value: Value, kind: kt.Type, source: kt.Type | None = None) -> Value:
+        """A value (of type ``source``) converted to a type, as Numba's casts do."""
+        return converted(self, value, kind, source)
 
     # -------------------------------------------------------------------------------------------- expressions
 
@@ -308,8 +338,8 @@ class Body:
         match value:
             case ir.Argument(index):
                 return self._argument(index)
-            case ir.Constant(constant):
-                return constant_value(self, constant, self.type(target))
+            case ir.Constant(constant, name):
+                return constant_value(self, constant, self.type(target), name)
             case ir.Static(ir.Named(name)) if isinstance(self.type(target), kt.Scalar):
                 return special_register(self, name)
             case ir.Static(static):

@@ -25,6 +25,7 @@ class Builder:
         self._launch_casts: dict[tuple[int, str], int] = {}
         self._bounds: dict[int, int] = {}
         self.declared: dict[object, str] = {}
+        self.families: dict[object, frozenset[Any]] = {}
         self._labels = 0
 
     # ------------------------------------------------------------------------------------------------ blocks
@@ -50,9 +51,10 @@ class Builder:
         """End the block: the thread is done."""
         self.block.term = Term("exit", self.pos)
 
-    def trap(self, message: str) -> None:
+    def trap(self, kind: type[BaseException], *args: Any) -> None:
         """End the block: an exception was raised.  Numba's kernels return then (and tell, with ``debug=True``)."""
-        self.do("trap", "b1", message=message)
+        said = f"({', '.join(map(repr, args))})" if args else ""
+        self.do("trap", "b1", message=f"{kind.__name__}{said}", raised=(kind, args))
         self.exit()
 
     # -------------------------------------------------------------------------------------------- operations

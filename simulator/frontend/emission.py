@@ -92,6 +92,8 @@ class Array:
     """An array that the kernel has: ``dtype`` is a NumPy dtype, ``ndim`` an int, ``shape`` a tuple of ``Number``."""
 
     def __init__(self, code: Code, value: values.Array, name: str) -> None:
+        if not value.code:
+            code.refuse(f"with an array of {value.element}")
         self._value = value
         self._name = name
         self.dtype = NUMPY[value.code]

@@ -7,15 +7,27 @@ are negative, unsigned ones never do.
 
 from __future__ import annotations
 
+import builtins
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from simulator.frontend import kernel_types as kt
 from simulator.frontend import typed_ir as ir
+from simulator.frontend.choice import indexed, of_one_type
+from simulator.frontend.elements import load
+from simulator.frontend.records import column, field_of
 from simulator.frontend.slices import sliced
-from simulator.frontend.values import Array, Known, Slice, Tuple, Value
+from simulator.frontend.values import Array, Known, Record, Slice, Tuple, Value
 
 if TYPE_CHECKING:
     from simulator.frontend.body import Body
+
+NOTHING: Mapping[int, int] = MappingProxyType({})
+
+Index = int | Slice | Known
+"""One part of a subscript."""
+_WHOLE, _NEW, _REST = Slice(None, None, None), Known(None), Known(Ellipsis)
 
 
 def element(body: Body, item: ir.Item) -> Value:
@@ -24,75 +36,98 @@ def element(body: Body, item: ir.Item) -> Value:
     match value:
         case Tuple(items):
             return _tuple_item(body, items, item)
+        case Record() if isinstance(item.static, str | int):
+            return field_of(body, value, item.static)
+        case Array(element=kt.RecordType()) if isinstance(item.static, str):
+            return column(body, value, item.static)
         case Array():
-            found = place(body, value, indices(body, item.index, item.static))
-            if isinstance(found, Array):
-                return found
-            return body.builder.op("ld", value.code, found, name=value.name)
+            return fetch(body, value, indices(body, item.index, item.static))
     raise body.refuse(f"indexing a value of type {body.type(item.value)}")
 
 
-def store(body: Body, statement: ir.Store) -> None:
-    """``target[index] = value``."""
-    array = body.value(statement.target)
-    if not isinstance(array, Array):
-        raise body.refuse(f"storing into a value of type {body.type(statement.target)}")
-    place_ = place(body, array, indices(body, statement.index, statement.static))
-    if isinstance(place_, Array):
-        raise body.refuse("assigning to a row or slice of an array", "assign the elements in a loop")
-    value = body.number(statement.value)
-    if len(statement.signature.args) == 3 and isinstance(statement.signature.args[2], kt.Scalar):
-        value = body.builder.cast(value, statement.signature.args[2].code)
-    body.builder.do("st", array.code, place_, body.builder.cast(value, array.code), name=array.name)
+def fetch(body: Body, array: Array, index: Sequence[Index], view: bool = False) -> Value:
+    """The element at an index, or the part of the array that the index selects; with ``view`` always a part."""
+    found = place(body, array, [*index, _REST] if view else index)
+    return found if isinstance(found, Array) else load(body, array.element, found, array.name)
 
 
-def indices(body: Body, index: str | None, static: Any) -> list[int | Slice]:
-    """The index slots of a subscript, one per axis (i8 or u8)."""
+def the_element(body: Body, value: Value) -> Value:
+    """The element of a 0-dimensional array, which computes and is stored like a number; any other value itself."""
+    return fetch(body, value, []) if isinstance(value, Array) and not value.shape else value
+
+
+def indices(body: Body, index: str | None, static: Any, replaced: Mapping[int, int] = NOTHING) -> list[Index]:
+    """The parts of a subscript: index slots (i8 or u8), slices, new axes and an ellipsis.
+
+    ``replaced`` gives slots for parts of it, by their number.
+    """
     if index is None:
         parts = static if isinstance(static, tuple) else (static,)
-        if not all(isinstance(part, int) for part in parts):
-            raise body.refuse(f"the index {static!r}")
-        return [body.builder.const("i8", part) for part in parts]
+        return [_index(body, body.builder.const("i8", p) if isinstance(p, int) else Known(p)) for p in parts]
     value = body.value(index)
     items = value.items if isinstance(value, Tuple) else (value,)
-    return [_index(body, item) for item in items]
+    return [_index(body, replaced.get(axis, item)) for axis, item in enumerate(items)]
 
 
-def _index(body: Body, value: Value) -> int | Slice:
+def index_array(body: Body, index: str | None) -> tuple[int, Array] | None:
+    """The axis of a subscript that an array of integers indexes, and that array; None if there is none."""
+    value = None if index is None else body.value(index)
+    items = value.items if isinstance(value, Tuple) else (value,)
+    found = [(axis, item) for axis, item in enumerate(items) if isinstance(item, Array) and len(item.shape) == 1]
+    return found[0] if len(found) == 1 and found[0][1].code[:1] in ("i", "u") else None
+
+
+def _index(body: Body, value: Value) -> Index:
     match value:
         case int():
             code = body.builder.dtype(value)
             if code[0] in "iu":
                 return body.builder.cast(value, "u8" if code[0] == "u" else "i8")
-        case Slice():
+        case Slice() | Known(None) | Known(value=builtins.Ellipsis):
             return value
-        case Known(None):
-            raise body.refuse("an index of None (np.newaxis)")
     raise body.refuse("an index that is neither an integer nor a slice")
 
 
-def place(body: Body, array: Array, index: list[int | Slice]) -> int | Array:
+def place(body: Body, array: Array, index: Sequence[Index]) -> int | Array:
     """The address of an element, or the part of the array that fewer indices or slices select."""
-    if len(index) == len(array.shape) and not any(isinstance(part, Slice) for part in index):
+    if len(index) == len(array.shape) and all(isinstance(part, int) for part in index):
         return address(body, array, [part for part in index if isinstance(part, int)])
-    index = index + [Slice(None, None, None)] * (len(array.shape) - len(index))
-    fixed = [axis for axis, part in enumerate(index) if isinstance(part, int)]
+    index = _filled(index, len(array.shape))
+    along = [part for part in index if part != _NEW]
+    fixed = [axis for axis, part in enumerate(along) if isinstance(part, int)]
     at = array.address
     if fixed:
-        some = Array(at, tuple(array.shape[a] for a in fixed), tuple(array.strides[a] for a in fixed), "", array.name)
-        at = address(body, some, [part for part in index if isinstance(part, int)])
+        shapes, paces = tuple(array.shape[a] for a in fixed), tuple(array.strides[a] for a in fixed)
+        some = Array(at, shapes, paces, array.element, array.name)
+        at = address(body, some, [part for part in along if isinstance(part, int)])
     shape: list[int] = []
     strides: list[int] = []
-    for axis, part in enumerate(index):
+    axes = iter(zip(array.shape, array.strides, strict=True))
+    for part in index:
+        if part == _NEW:
+            extent, stride = body.builder.const("i8", 1), body.builder.const("i8", 0)
+        else:
+            extent, stride = next(axes)
         if isinstance(part, Slice):
-            at, extent, stride = sliced(body.builder, part, at, array.shape[axis], array.strides[axis])
+            at, extent, stride = sliced(body.builder, part, at, extent, stride)
+        if not isinstance(part, int):
             shape.append(extent)
             strides.append(stride)
-    return Array(at, tuple(shape), tuple(strides), array.code, array.name)
+    return Array(at, tuple(shape), tuple(strides), array.element, array.name)
+
+
+def _filled(index: Sequence[Index], ndim: int) -> list[Index]:
+    """The index with whole axes for an ellipsis, or at its end."""
+    parts = list(index)
+    missing = ndim - sum(part not in (_NEW, _REST) for part in parts)
+    where = parts.index(_REST) if _REST in parts else len(parts)
+    return parts[:where] + [_WHOLE] * missing + parts[where + 1 :]
 
 
 def address(body: Body, array: Array, index: list[int], **run: Any) -> int:
-    """The byte address of an element; with ``run=(count, itemsize)`` of the first of several, see ``program.KINDS``."""
+    """The byte address of an element; with ``run=(count, itemsize)`` of the first of several, see ``kinds``."""
+    if not array.shape:
+        return array.address
     sources = [array.address]
     for slot, extent, stride in zip(index, array.shape, array.strides, strict=True):
         sources += (slot, extent, stride)
@@ -106,30 +141,6 @@ def _tuple_item(body: Body, items: tuple[Value, ...], item: ir.Item) -> Value:
     assert item.index is not None
     index = body.number(item.index)
     known = body.builder.known(index)
-    if known is not None:
+    if known is not None and -len(items) <= known < len(items):
         return items[int(known)]
-    return select(body, items, index)
-
-
-def select(body: Body, items: tuple[Value, ...], index: int) -> int:
-    """The item of a tuple of numbers that a slot names; negative indices count from the end.
-
-    Numba raises IndexError past the end (the thread ends); so does this.
-    """
-    builder = body.builder
-    slots = [slot for slot in items if isinstance(slot, int)]
-    if len(slots) != len(items) or not slots:
-        raise body.refuse("indexing a tuple of other things than numbers by a variable")
-    index = builder.cast(index, "i8")
-    count = builder.const("i8", len(slots))
-    negative = builder.op("cmp", "i8", index, builder.const("i8", 0), result="b1", how="lt", unordered=False)
-    index = builder.op("select", "i8", negative, builder.op("add", "i8", index, count), index)
-    outside = builder.op(
-        "cmp", "u8", builder.cast(index, "u8"), builder.cast(count, "u8"), result="b1", how="ge", unordered=False
-    )
-    body.trap_if(outside, "IndexError('tuple index out of range')")
-    found = slots[-1]
-    for position in range(len(slots) - 2, -1, -1):
-        here = builder.op("cmp", "i8", index, builder.const("i8", position), result="b1", how="eq", unordered=False)
-        found = builder.op("select", builder.dtype(found), here, slots[position], found)
-    return found
+    return indexed(body, of_one_type(body, items, body.type(body.target)), index)

@@ -8,12 +8,13 @@ kernel that a notebook cell defines anew is another function.
 from __future__ import annotations
 
 import builtins
+import cmath
 import inspect
 import math
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
@@ -21,11 +22,15 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from simulator.compiled import MachineCode, NotCompiled
 from simulator.errors import SimulationError, Unsupported
 from simulator.frontend import kernel_types as kt
 from simulator.frontend import typed_ir as ir
+from simulator.frontend.native_types import class_names
+from simulator.frontend.overloads import Implementation, attribute, implementation
 from simulator.frontend.refusal import first_line, line_with, place_of, reason_of
-from simulator.frontend.translate import Typed, class_names, translate
+from simulator.frontend.successor import Successor
+from simulator.frontend.translate import Typed, declared, translate
 from simulator.program import Pos
 
 
@@ -46,6 +51,11 @@ class Half(ABC):
     errors: tuple[type[Exception], ...]
     modules: Mapping[str, Any]
 
+    @property
+    @abstractmethod
+    def context(self) -> Any:
+        """The compiler's typing context."""
+
     @abstractmethod
     def typeof(self, value: Any) -> Any:
         """The compiler's type of a launch argument."""
@@ -58,9 +68,17 @@ class Half(ABC):
     def infer(self, function: FunctionType, args: tuple[Any, ...], checked: bool) -> tuple[Any, Any, Any, Any]:
         """IR, types of variables, signatures of calls and result type."""
 
+    def machine_code(self, kernel: Any, types: tuple[Any, ...], capability: tuple[int, int]) -> MachineCode:
+        """The kernel compiled, with line numbers; needs no GPU.  Raises ``NotCompiled`` where there is no compiler."""
+        raise NotCompiled(f"{self.name} does not compile for CUDA here")
+
     @abstractmethod
     def device_functions(self, front: FrontEnd) -> AbstractContextManager[None]:
         """While active, calls of device functions are typed by ``front.result_of``."""
+
+    @abstractmethod
+    def loop(self, ufunc: Any, args: tuple[Any, ...]) -> Any:
+        """The loop (``inputs``, ``outputs``) of a ufunc for operands of these types; None where there is no code."""
 
 
 @dataclass(frozen=True)
@@ -70,13 +88,18 @@ class _Entry:
 
 
 class FrontEnd:
-    """Types kernels with one adapter."""
+    """Types kernels with one adapter.
 
-    def __init__(self, half: Half) -> None:
+    ``meanings`` names the callables whose meaning is known: what Python function implements them does not matter.
+    """
+
+    def __init__(self, half: Half, meanings: frozenset[str] = frozenset()) -> None:
         self.half = half
+        self.meanings = meanings
         self.names = _names(half.modules)
+        self.successor = Successor(half.modules, _names)
         self._typed: WeakKeyDictionary[FunctionType, dict[Any, _Entry]] = WeakKeyDictionary()
-        self._running: list[tuple[FunctionType, Any]] = []
+        self._running: dict[tuple[FunctionType, Any], ir.Function] = {}
         self._seen: list[FunctionType] = []
         self._refusal: Unsupported | None = None
 
@@ -100,6 +123,11 @@ class FrontEnd:
             finally:
                 self._seen = []  # functions die with their last user
 
+    def forget(self, function: FunctionType) -> None:
+        """Type a function anew when it is asked for next."""
+        with self.half.lock:
+            self._typed.pop(self._function(function), None)
+
     def library(self, function: Callable[..., Any], codes: tuple[str, ...]) -> ir.Function:
         """A typed function of the simulator's own, for arguments of these dtypes."""
         return self.typed(function, tuple(map(self.half.scalar, codes)))
@@ -109,30 +137,54 @@ class FrontEnd:
         return self._entry(dispatcher, args).result
 
     def device(self, dispatcher: Any, args: tuple[Any, ...]) -> ir.Function:
-        """The typed body of a device function."""
-        return self._entry(dispatcher, args).function
+        """The typed body of a device function; of one that is being typed, because it calls itself, what will be."""
+        running = self._running.get((self._function(dispatcher), (args, *compiled_with(dispatcher))))
+        return self._entry(dispatcher, args).function if running is None else running
+
+    def implementation(self, name: str, kind: Any, signature: Any) -> ir.Function | None:
+        """The typed Python function that implements a function or a method, if it has no meaning of its own."""
+        return None if name in self.meanings else self._implemented(implementation(self.half.context, kind, signature))
+
+    def operator(self, fn: Any, signature: Any) -> ir.Function | None:
+        """The typed Python function that implements an operator, if there is one."""
+        return self.implementation("", self.half.context.resolve_value_type(fn), signature)
+
+    def attribute(self, kind: Any, name: str) -> ir.Function | None:
+        """The typed Python function that implements an attribute of a type, if there is one."""
+        return self._implemented(attribute(self.half.context, kind, name))
+
+    def _implemented(self, found: Implementation | None) -> ir.Function | None:
+        return None if found is None else self.device(found.dispatcher, found.args)
+
+    def loop(self, ufunc: Any, args: tuple[Any, ...]) -> Any:
+        """The loop (``inputs``, ``outputs``) of a ufunc for operands of these types; None where there is no code."""
+        return self.half.loop(ufunc, args)
+
+    def _function(self, kernel: Any) -> FunctionType:
+        """The Python function to type, with the names of the installed package."""
+        return self.successor.translated(python_function(kernel))
 
     def _entry(self, kernel: Any, args: tuple[Any, ...]) -> _Entry:
-        function = python_function(kernel)
-        checked = bool(getattr(kernel, "targetoptions", {}).get("debug"))
+        function = self._function(kernel)
         found = self._typed.setdefault(function, {})
-        key = (args, checked)
+        key = (args, *compiled_with(kernel))
         if key not in found:
             if (function, key) in self._running:
                 self._refusal = Unsupported(first_line(function), f"recursion of {function.__name__}", "write a loop")
                 raise self._refusal
-            self._running.append((function, key))
+            shell = self._running[function, key] = declared(function, *key)
             if not str(function.__module__).startswith("numba."):  # the users' own, not what implements np.zeros
                 self._seen.append(function)
             try:
-                found[key] = self._infer(function, args, checked)
+                with getattr(kernel, "__dict__", {}).get("_compiling_counter", nullcontext()):  # seen by a recursion
+                    found[key] = self._infer(function, args, shell)
             finally:
-                self._running.remove((function, key))
+                del self._running[function, key]
         return found[key]
 
-    def _infer(self, function: FunctionType, args: tuple[Any, ...], checked: bool) -> _Entry:
+    def _infer(self, function: FunctionType, args: tuple[Any, ...], shell: ir.Function) -> _Entry:
         try:
-            func_ir, typemap, calltypes, result = self.half.infer(function, args, checked)
+            func_ir, typemap, calltypes, result = self.half.infer(function, args, shell.checked)
         except SimulationError:
             raise
         except self.half.errors:
@@ -140,13 +192,20 @@ class FrontEnd:
         except Exception as error:  # Numba gives up in other ways too, such as a bare assert
             raise self._refused(error, function) from error
         typed = Typed(func_ir, typemap, calltypes, result, args)
-        return _Entry(result, translate(typed, function, self.names, self.device, checked))
+        translate(typed, function, self.names, self, shell)
+        return _Entry(result, shell)
 
     def _refused(self, error: Exception, function: FunctionType) -> DoesNotCompile:
         """What an error of Numba's means; about a with statement it says different things, none of them clear."""
         if (block := line_with(function, _WITH)) is not None:
             return DoesNotCompile("Numba has no with statement in kernels", block)
         return DoesNotCompile(reason_of(error), place_of(error, self._seen or [function]))
+
+
+def compiled_with(kernel: Any) -> tuple[bool, bool]:
+    """Whether a function is compiled with ``debug`` (it raises) and with ``fastmath``."""
+    options = getattr(kernel, "targetoptions", {})
+    return bool(options.get("debug")), bool(options.get("fastmath"))
 
 
 def python_function(kernel: Any) -> FunctionType:
@@ -197,9 +256,9 @@ def _names(modules: Mapping[str, Any]) -> dict[int, str]:
     """
     names: dict[int, str] = {}
     cuda = modules["cuda"]
-    parts = ("atomic", "shared", "local", "const")
+    parts = ("atomic", "shared", "local", "const", "cg")
     nested = {f"cuda.{name}": getattr(cuda, name) for name in parts}
-    known = {"builtins": builtins, "math": math, "operator": operator, **nested, **modules, "numpy": np}
+    known = {"builtins": builtins, "math": math, "cmath": cmath, "operator": operator, **nested, **modules, "numpy": np}
     for prefix, module in known.items():
         for name in dir(module):
             value = getattr(module, name, None)

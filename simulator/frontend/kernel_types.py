@@ -5,7 +5,7 @@ Printed they read like Numba's (``float32``, ``array(float16, 2d)``): messages u
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 NUMBA_NAMES = {
@@ -33,24 +33,130 @@ class Scalar:
 
 
 @dataclass(frozen=True, slots=True)
-class ArrayType:
-    """An array: dtype code of its elements and number of axes."""
+class ComplexType:
+    """A complex number; ``code`` is the dtype of its two parts."""
 
     code: str
-    ndim: int
 
     def __str__(self) -> str:
-        return f"array({NUMBA_NAMES[self.code]}, {self.ndim}d)"
+        return f"complex{16 * int(self.code[1])}"
+
+
+@dataclass(frozen=True, slots=True)
+class TimeType:
+    """NumPy's ``datetime64`` or ``timedelta64`` (``kind``): an int64 that counts units; its smallest value is NaT."""
+
+    kind: str
+    unit: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}[{self.unit}]" if self.unit else self.kind
+
+
+@dataclass(frozen=True, slots=True)
+class TextType:
+    """NumPy's ``S`` and ``U``: ``count`` characters of dtype ``code`` (u1 or u4), filled up with zeros."""
+
+    code: str
+    count: int
+
+    def __str__(self) -> str:
+        return f"{'S' if self.code == 'u1' else 'U'}{self.count}"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a record: ``offset`` in bytes; one that is an array has a ``shape`` and ``type`` is its elements'."""
+
+    name: str
+    type: Type
+    offset: int
+    shape: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RecordType:
+    """A structured dtype of NumPy.  A value of it is a reference: it stands for the bytes where the record lies.
+
+    ``aligned`` says that every field lies at a multiple of its size; ``size`` is in bytes.
+    """
+
+    fields: tuple[Field, ...]
+    size: int
+    aligned: bool
+
+    def field(self, name: str) -> Field | None:
+        """The field of this name."""
+        return next((field for field in self.fields if field.name == name), None)
+
+    def __str__(self) -> str:
+        return f"record({', '.join(field.name for field in self.fields)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Unaligned:
+    """Elements of an array that may lie at any address: fields of packed records, views of shifted buffers."""
+
+    of: Type
+
+    def __str__(self) -> str:
+        return f"unaligned {self.of}"
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayType:
+    """An array: type of its elements, number of axes and what Numba knows of its layout (C, F, or A for any).
+
+    Types that differ in layout alone are equal.  ``code`` is the elements' dtype where they are numbers.
+    """
+
+    element: Type
+    ndim: int
+    layout: str = field(default="A", compare=False)
+
+    @property
+    def code(self) -> str:
+        """The dtype code of the elements, "" where they are no numbers."""
+        return self.element.code if isinstance(self.element, Scalar) else ""
+
+    def __str__(self) -> str:
+        return f"array({self.element}, {self.ndim}d)"
 
 
 @dataclass(frozen=True, slots=True)
 class TupleType:
-    """A tuple (also the pair that an iterator yields)."""
+    """A tuple (also the pair that an iterator yields).
+
+    A named tuple or a CUDA vector type (``float32x4``) has a ``name`` and names for its items.
+    """
 
     items: tuple[Type, ...]
+    names: tuple[str, ...] = ()
+    name: str = "tuple"
 
     def __str__(self) -> str:
-        return f"tuple({', '.join(map(str, self.items))})"
+        return f"{self.name}({', '.join(map(str, self.items))})"
+
+
+@dataclass(frozen=True, slots=True)
+class EnumType:
+    """A member of an enumeration; ``of`` is the type of its value, which is what a member is on the GPU."""
+
+    name: str
+    of: Type
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class OptionalType:
+    """A value or None."""
+
+    of: Type
+
+    def __str__(self) -> str:
+        return f"{self.of} or None"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +167,16 @@ class RangeType:
 
     def __str__(self) -> str:
         return f"range of {NUMBA_NAMES[self.code]}"
+
+
+@dataclass(frozen=True, slots=True)
+class IteratorType:
+    """Any other iterator; ``name`` is Numba's."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +222,10 @@ class ForeignType:
         return self.name
 
 
-Type = Scalar | ArrayType | TupleType | RangeType | SliceType | Nothing | Default | StaticType | ForeignType
+Type = (
+    Scalar | ComplexType | TimeType | TextType | RecordType | Unaligned | ArrayType | TupleType | EnumType
+    | OptionalType | RangeType | IteratorType | SliceType | Nothing | Default | StaticType | ForeignType
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
 from threading import Lock
 from types import FunctionType
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
+from simulator.compiled import MachineCode, NotCompiled
 from simulator.errors import Unsupported
 from simulator.frontend import kernel_types as kt
 from simulator.frontend.body import Body
 from simulator.frontend.builder import Builder
-from simulator.frontend.inference import FrontEnd, check_kernel, check_result
+from simulator.frontend.calls import meanings
+from simulator.frontend.inference import FrontEnd, check_kernel, check_result, compiled_with, python_function
+from simulator.frontend.native_types import translate_type
+from simulator.frontend.parameters import parameters
 from simulator.frontend.refusal import first_line
 from simulator.frontend.tidy import tidy
-from simulator.frontend.translate import translate_type
-from simulator.frontend.values import Array, Tuple, Value
 from simulator.intrinsics import changes
-from simulator.program import FromParam, Param, Pos, Program, validate
+from simulator.program import Pos, Program, validate
 
 _programs: WeakKeyDictionary[FunctionType, dict[Any, Program]] = WeakKeyDictionary()
 _lock = Lock()
@@ -33,7 +35,7 @@ def lower_kernel(kernel: Any, args: tuple[Any, ...] | list[Any]) -> Program:
 
     ``kernel`` is a ``@cuda.jit`` function or a plain Python function, ``args`` are NumPy arrays and scalars, Python
     numbers and tuples of these.  Neither a GPU nor a CUDA toolkit is needed.  A program is made once per kernel and
-    types, and kept as long as the kernel lives.
+    types, and kept as long as the kernel lives.  A kernel that says ``argument_types`` has been typed for these.
 
     Raises ``Unsupported`` for constructs that the simulator does not know, ``DoesNotCompile`` where Numba refuses.
 
@@ -53,25 +55,53 @@ def lower_kernel(kernel: Any, args: tuple[Any, ...] | list[Any]) -> Program:
     names = function.__code__.co_varnames[: function.__code__.co_argcount]
     if function.__code__.co_flags & 0x0C or len(names) != len(args):
         raise TypeError(f"{place}: {place.function} takes {len(names)} arguments ({', '.join(names)}), got {len(args)}")
-    types = _argument_types(front, args, names, place)
-    key = (types, bool(getattr(kernel, "targetoptions", {}).get("debug")), changes())
+    types = _compiled_for(kernel, place) or _argument_types(front, args, names, place)
+    key = (types, *compiled_with(kernel), changes())
     with _lock:
         found = _programs.setdefault(function, {})
         if key not in found:
             found[key] = _lower(front, kernel, types, names, place)
+        found[key].machine_code = partial(_compile, front, ref(kernel), types)
         return found[key]
+
+
+def forget(kernel: Any) -> None:
+    """Lower a kernel anew when it is asked for next: globals that it reads may have changed."""
+    function = python_function(kernel)
+    with _lock:
+        _programs.pop(function, None)
+    front_end().forget(function)
+
+
+def _compiled_for(kernel: Any, place: Pos) -> tuple[Any, ...] | None:
+    """The signature that a kernel has been compiled for, by its decorator or by the stand-in device."""
+    eager = () if getattr(kernel, "_can_compile", True) else getattr(kernel, "overloads", {}).values()
+    signatures = [compiled.argument_types for compiled in (*eager, kernel) if hasattr(compiled, "argument_types")]
+    if len(signatures) > 1:
+        said = f"choosing one of the {len(signatures)} signatures of {place.function}"
+        raise Unsupported(place, said, "launch it inside simulator.device(), where Numba chooses")
+    return signatures[0] if signatures else None
+
+
+def _compile(front: FrontEnd, kernel: ref[Any], types: tuple[Any, ...], capability: tuple[int, int]) -> MachineCode:
+    """Machine code of a kernel that the program does not keep alive."""
+    if (alive := kernel()) is None:
+        raise NotCompiled("the kernel is gone")
+    return front.half.machine_code(alive, types, capability)
 
 
 @cache
 def front_end() -> FrontEnd:
     """The front end of the installed compiler: numba-cuda's, or plain numba's where that is missing (macOS)."""
     adapter = "numba_ir" if find_spec("numba_cuda") is not None else "plain_numba"
-    return FrontEnd(import_module(f"simulator.frontend.{adapter}").half)
+    return FrontEnd(import_module(f"simulator.frontend.{adapter}").half, frozenset(meanings()))
 
 
 def _argument_types(front: FrontEnd, args: Any, names: tuple[str, ...], place: Pos) -> tuple[Any, ...]:
     types: list[Any] = []
-    refusals: tuple[type[Exception], ...] = (ValueError, TypeError, NotImplementedError, *front.half.errors)
+    refusals: tuple[type[Exception], ...] = (
+        ValueError, TypeError, AttributeError, NotImplementedError, *front.half.errors
+    )  # fmt: skip
     for name, arg in zip(names, args, strict=True):
         try:
             types += front.argument_types((arg,))
@@ -85,10 +115,15 @@ def _argument_types(front: FrontEnd, args: Any, names: tuple[str, ...], place: P
 
 def _passes(kind: kt.Type) -> bool:
     """Whether a launch takes arguments of this type: numbers, arrays and tuples of these (None is not passed)."""
-    return all(map(_passes, kind.items)) if isinstance(kind, kt.TupleType) else isinstance(kind, _PASSED)
+    match kind:
+        case kt.TupleType(items):
+            return all(map(_passes, items))
+        case kt.EnumType(_, of):
+            return _passes(of)
+    return isinstance(kind, _PASSED)
 
 
-_PASSED = (kt.Scalar, kt.ArrayType)
+_PASSED = (kt.Scalar, kt.ComplexType, kt.TimeType, kt.RecordType, kt.ArrayType)
 
 
 def _refused(name: str, arg: Any, place: Pos) -> Unsupported:
@@ -110,10 +145,10 @@ def _described(arg: Any) -> str:
 def _lower(front: FrontEnd, kernel: Any, types: tuple[Any, ...], names: tuple[str, ...], place: Pos) -> Program:
     function = front.typed(kernel, types)
     check_result(function)
-    program = Program(function.name, "numba", place, arguments=names)
+    program = Program(function.name, "numba", place, arguments=names, debug=function.checked)
     builder = Builder(program, front)
     values = [
-        _parameters(program, name, kind, (index,), place)
+        parameters(program, name, kind, (index,), place)
         for index, (name, kind) in enumerate(zip(names, function.arguments, strict=True))
     ]
     body = Body(builder, function, values, None)
@@ -122,24 +157,3 @@ def _lower(front: FrontEnd, kernel: Any, types: tuple[Any, ...], names: tuple[st
     builder.finish(program.entry)
     tidy(program)
     return validate(program)
-
-
-def _parameters(program: Program, name: str, kind: kt.Type, path: tuple[int, ...], place: Pos) -> Value:
-    """The launch parameters that make up one argument."""
-
-    def word(suffix: str, code: str, role: str, axis: int = 0) -> int:
-        program.params.append(Param(name + suffix, code, role, path, axis))
-        return program.slot(code, name + suffix, FromParam(name + suffix))
-
-    match kind:
-        case kt.Scalar(code):
-            return word("", code, "value")
-        case kt.ArrayType(code, ndim):
-            address = word("", "i8", "address")
-            shape = tuple(word(f".shape{axis}", "i8", "shape", axis) for axis in range(ndim))
-            strides = tuple(word(f".stride{axis}", "i8", "stride", axis) for axis in range(ndim))
-            return Array(address, shape, strides, code, name)
-        case kt.TupleType(items):
-            parts = (_parameters(program, f"{name}[{i}]", item, (*path, i), place) for i, item in enumerate(items))
-            return Tuple(tuple(parts))
-    raise Unsupported(place, f"the argument {name} of type {kind}")

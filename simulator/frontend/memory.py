@@ -5,8 +5,10 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
+from simulator.frontend import kernel_types as kt
+from simulator.frontend.elements import alignment_of, array_at, element_of
 from simulator.frontend.values import Array
-from simulator.program import SIZES, Alloc, FromAlloc, FromRegister
+from simulator.program import Alloc, Element, FromAlloc, FromRegister, size_of
 
 if TYPE_CHECKING:
     from simulator.frontend.body import Body
@@ -17,7 +19,7 @@ def declare(
     name: str,
     key: object,
     space: str,
-    code: str,
+    kind: kt.Type,
     shape: tuple[int, ...],
     align: int = 0,
     data: bytes = b"",
@@ -26,36 +28,35 @@ def declare(
     builder = body.builder
     label = builder.declared.get(key)
     if label is None:
-        label = builder.declared[key] = _unique(body, name)
-        builder.program.allocs[label] = Alloc(
-            label, space, prod(shape) * SIZES[code], align or SIZES[code], code, shape, builder.pos, data=data
-        )
-    strides = (SIZES[code] * prod(shape[axis + 1 :]) for axis in range(len(shape)))
-    return Array(
-        builder.program.slot("i8", label, FromAlloc(label)),
-        tuple(builder.const("i8", extent) for extent in shape),
-        tuple(builder.const("i8", stride) for stride in strides),
-        code,
-        label,
-    )
+        label = builder.declared[key] = unique(body, name)
+        element = _element(body, kind)
+        size, align = prod(shape) * size_of(element), align or alignment_of(kind)
+        builder.program.allocs[label] = Alloc(label, space, size, align, element, shape, builder.pos, data=data)
+    return array_at(body, builder.program.slot("i8", label, FromAlloc(label)), kind, shape, label)
 
 
-def declare_dynamic(body: Body, name: str, key: object, code: str, align: int) -> Array:
-    """Dynamic shared memory seen as an array of this dtype: as long as the launch's bytes allow."""
-    builder = body.builder
+def declare_dynamic(body: Body, name: str, key: object, kind: kt.Type, align: int) -> Array:
+    """Dynamic shared memory seen as an array of these elements: as long as the launch's bytes allow."""
+    builder, element = body.builder, _element(body, kind)
     label = builder.declared.get(key)
     if label is None:
-        label = builder.declared[key] = _unique(body, name)
-        builder.program.allocs[label] = Alloc(
-            label, "shared", 0, align or SIZES[code], code, (0,), builder.pos, dynamic=True
-        )
+        label = builder.declared[key] = unique(body, name)
+        align = align or alignment_of(kind)
+        builder.program.allocs[label] = Alloc(label, "shared", 0, align, element, (0,), builder.pos, dynamic=True)
     size = builder.cast(builder.program.slot("u4", "", FromRegister("dynamic_smem_size")), "i8")
-    length = size if SIZES[code] == 1 else builder.op("div", "i8", size, builder.const("i8", SIZES[code]))
-    address = builder.program.slot("i8", label, FromAlloc(label))
-    return Array(address, (length,), (builder.const("i8", SIZES[code]),), code, label)
+    stride = builder.const("i8", size_of(element))
+    length = size if size_of(element) == 1 else builder.op("div", "i8", size, stride)
+    return Array(builder.program.slot("i8", label, FromAlloc(label)), (length,), (stride,), kind, label)
 
 
-def _unique(body: Body, name: str) -> str:
+def _element(body: Body, kind: kt.Type) -> Element:
+    element = element_of(kind)
+    if element is None:
+        raise body.refuse(f"an array of {kind}")
+    return element
+
+
+def unique(body: Body, name: str) -> str:
     """A name that no other array of the program has."""
     program = body.builder.program
     taken = {*program.allocs, *program.arguments}

@@ -19,10 +19,12 @@ from numba.core.compiler_machinery import LoweringPass, PassManager, register_pa
 from numba.core.errors import NumbaError
 from numba.core.target_extension import target_override
 from numba.core.typing.typeof import Purpose, typeof
-from numba.cuda import compiler, dispatcher, libdevice
+from numba.cuda import compiler, dispatcher, libdevice, ufuncs
 from numba.cuda.descriptor import cuda_target
+from numba.np.numpy_support import ufunc_find_matching_loop
 
 from simulator.frontend.inference import FrontEnd, Half
+from simulator.frontend.overloads import NO_CODE, Implementation
 
 _BACK_END = frozenset({"CreateLibrary", "NativeLowering", "CUDABackend"})
 
@@ -57,6 +59,10 @@ class PlainNumba(Half):
     errors = (NumbaError,)
     modules = MappingProxyType({"cuda": cuda, "libdevice": libdevice})
 
+    @property
+    def context(self) -> Any:
+        return cuda_target.typing_context
+
     def typeof(self, value: Any) -> Any:
         return typeof(value, Purpose.argument)
 
@@ -68,29 +74,42 @@ class PlainNumba(Half):
         flags.no_compile = True
         flags.error_model = "python" if checked else "numpy"
         flags.compute_capability = (9, 0)
-        with target_override("cuda"):
-            run = _TypingCompiler(cuda_target.typing_context, cuda_target.target_context, None, args, None, flags, {})
-            func_ir, typemap, calltypes, result = run.compile_extra(function)
+        run = _TypingCompiler(self.context, cuda_target.target_context, None, args, None, flags, {})
+        func_ir, typemap, calltypes, result = run.compile_extra(function)
         return func_ir, typemap, calltypes, result
+
+    def loop(self, ufunc: Any, args: tuple[Any, ...]) -> Any:
+        table = ufuncs.ufunc_db().get(ufunc)
+        found = None if table is None else ufunc_find_matching_loop(ufunc, args)
+        return None if found is None or found.ufunc_sig not in table else found
 
     @contextmanager
     def device_functions(self, front: FrontEnd) -> Iterator[None]:
         owner = dispatcher.CUDADispatcher
         originals = owner.get_call_template, owner.get_overload
+        calling_itself: list[tuple[Any, Any]] = []
 
         def get_call_template(self: Any, args: Any, kws: Any) -> Any:
             _, folded = self.fold_argument_types(args, kws)
-            signature = typing.signature(front.result_of(self, tuple(folded)), *folded)
+            signatures = self.nopython_signatures
+            if self._can_compile:  # else it has only the declared signatures, and a call casts to one of them
+                signatures = [typing.signature(front.result_of(self, tuple(folded)), *folded)]
+            if self.is_compiling and tuple(folded) not in self.overloads:  # Numba wants to see that code
+                self.overloads[tuple(folded)] = NO_CODE
+                calling_itself.append((self.overloads, tuple(folded)))
             name = self.py_func.__name__
-            template = typing.make_concrete_template(f"CallTemplate({name})", key=name, signatures=[signature])
+            template = typing.make_concrete_template(f"CallTemplate({name})", key=name, signatures=signatures)
             return template, utils.pysignature(self.py_func), folded, {}
 
         owner.get_call_template = get_call_template
-        owner.get_overload = lambda self, signature: id(self)
+        owner.get_overload = lambda self, found: Implementation(self, tuple(getattr(found, "args", found) or ()))
         try:
-            yield
+            with target_override("cuda"):
+                yield
         finally:
             owner.get_call_template, owner.get_overload = originals
+            for overloads, types in calling_itself:
+                del overloads[types]
 
 
 half = PlainNumba()

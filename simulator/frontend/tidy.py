@@ -15,6 +15,7 @@ def tidy(program: Program) -> None:
     """Simplify the control flow and initialise what needs it."""
     _settle_branches(program)
     _skip_empty_blocks(program)
+    _skip_known_branches(program)
     _drop_unreachable(program)
     _join_chains(program)
     _initialise(program)
@@ -55,6 +56,29 @@ def _skip_empty_blocks(program: Program) -> None:
         block_term.to = tuple(map(final, block_term.to))
     program.entry = final(program.entry)
     _settle_branches(program)
+
+
+def _skip_known_branches(program: Program) -> None:
+    """Lead past a block that only branches on what the block before has just set to a constant."""
+    for block in program.blocks.values():
+        known = {op.dst[0]: _constant(program, op) for op in block.ops if op.kind == "mov"}
+        last = {slot: op for op in block.ops for slot in op.dst}
+        term = _term(block)
+        to = list(term.to)
+        for k, label in enumerate(term.to):
+            following = program.blocks[label]
+            cond = _term(following).cond
+            if following.ops or cond is None or cond not in last or last[cond].kind != "mov":
+                continue
+            if (value := known[cond]) is not None:
+                to[k] = _term(following).to[0 if value else 1]
+        term.to = tuple(to)
+    _settle_branches(program)
+
+
+def _constant(program: Program, op: Op) -> object:
+    init = program.slots[op.src[0]].init
+    return init.value if isinstance(init, Const) else None
 
 
 def _drop_unreachable(program: Program) -> None:

@@ -1,24 +1,40 @@
-"""From Numba's typed IR to ours.  Both adapters share it, so it imports neither numba nor numba-cuda.
-
-Numba's classes are told apart by their names: the two packages have two sets of classes with the same names, and one
-process may hold both (``numba.float32`` in a kernel of numba-cuda).
-"""
+"""From Numba's typed IR to ours.  Both adapters share it, so it imports neither numba nor numba-cuda."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+import operator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from enum import EnumType
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 from simulator.frontend import kernel_types as kt
 from simulator.frontend import typed_ir as ir
 from simulator.frontend.columns import columns_of
+from simulator.frontend.native_types import class_names, translate_type
+from simulator.frontend.operator_functions import sign_of
 from simulator.intrinsics import is_intrinsic, qualified_name
 
-DeviceTyper = Callable[[Any, tuple[Any, ...]], ir.Function]
-"""Gives the typed body of a dispatcher for Numba's argument types."""
+
+class Callees(Protocol):
+    """What a call leads to.  All types and signatures are Numba's."""
+
+    def device(self, dispatcher: Any, args: tuple[Any, ...]) -> ir.Function:
+        """The typed body of a device function."""
+
+    def implementation(self, name: str, kind: Any, signature: Any) -> ir.Function | None:
+        """The typed Python function that implements a function or method, if there is one."""
+
+    def operator(self, fn: Any, signature: Any) -> ir.Function | None:
+        """The typed Python function that implements an operator, if there is one."""
+
+    def attribute(self, kind: Any, name: str) -> ir.Function | None:
+        """The typed Python function that implements an attribute of a type, if there is one."""
+
+    def loop(self, ufunc: Any, args: tuple[Any, ...]) -> Any:
+        """The loop (``inputs``, ``outputs``) of a ufunc for operands of these types; None where there is no code."""
 
 
 @dataclass(frozen=True)
@@ -32,104 +48,65 @@ class Typed:
     args: tuple[Any, ...]
 
 
-def class_names(value: object) -> frozenset[str]:
-    """The names of a value's classes."""
-    return frozenset(base.__name__ for base in type(value).__mro__)
-
-
-def translate_type(native: Any) -> kt.Type:
-    """One of Numba's types in our words."""
-    names = class_names(native)
-    if "IntegerLiteral" in names or "BooleanLiteral" in names:
-        kind = "b1" if "BooleanLiteral" in names else _integer(native.literal_type)
-        return kt.Scalar(kind, native.literal_value)
-    if (code := scalar_code(native)) is not None:
-        return kt.Scalar(code)
-    if "Array" in names:
-        return _array(native)
-    if "BaseTuple" in names and "BaseNamedTuple" not in names:
-        return kt.TupleType(tuple(translate_type(item) for item in native.types))
-    if "Pair" in names:
-        return kt.TupleType((translate_type(native.first_type), translate_type(native.second_type)))
-    if "RangeType" in names:
-        return kt.RangeType(_integer(native.dtype))
-    if "RangeIteratorType" in names:
-        return kt.RangeType(_integer(native.yield_type))
-    if "Omitted" in names:
-        return kt.Default(native.value)
-    if "NoneType" in names:
-        return kt.Nothing()
-    if "SliceType" in names:
-        return kt.SliceType()
-    if "Number" not in names and names & {"Dummy", "Literal", "Callable", "Dim3", "DType", "UnicodeType", "Opaque"}:
-        return kt.StaticType("str" if names & {"StringLiteral", "UnicodeType"} else str(native))
-    return kt.ForeignType(_foreign(native))
-
-
-def _foreign(native: Any) -> str:
-    """A type that has no place in a program, in the user's words."""
-    names = class_names(native)
-    if "Optional" in names:
-        return f"{translate_type(native.type)} or None"
-    if "Record" in names:
-        return f"record({', '.join(native.fields)})"
-    return str(native)
-
-
-def scalar_code(native: Any) -> str | None:
-    """The dtype code of a number type, None for anything else."""
-    names = class_names(native)
-    if "Boolean" in names:
-        return "b1"
-    if "Integer" in names and "IntEnumMember" not in names:
-        return _integer(native)
-    if "Float" in names:
-        return f"f{native.bitwidth // 8}"
-    return "bf" if str(native) == "__nv_bfloat16" else None
-
-
-def _integer(native: Any) -> str:
-    return f"{'i' if native.signed else 'u'}{native.bitwidth // 8}"
-
-
-def _array(native: Any) -> kt.Type:
-    code = scalar_code(native.dtype)
-    if code is None or native.ndim == 0 or not native.aligned:
-        element = native.dtype if code is None else kt.Scalar(code)
-        if "Record" in class_names(native.dtype):
-            element = _foreign(native.dtype)
-        return kt.ForeignType(f"array({element}, {native.ndim}d{'' if native.aligned else ', unaligned'})")
-    return kt.ArrayType(code, native.ndim)
-
-
-def translate(
-    typed: Typed, function: FunctionType, names: Mapping[int, str], device: DeviceTyper, checked: bool
-) -> ir.Function:
-    """The typed function in our words.
-
-    ``names`` maps ids of known objects to qualified names, ``device`` types the device functions it calls.
-    """
+def declared(function: FunctionType, args: tuple[Any, ...], checked: bool, fast: bool) -> ir.Function:
+    """A function of which no more is known than how it is called: ``translate`` fills it in."""
     parameters = inspect.signature(function).parameters
     variadic = [p.name for p in parameters.values() if p.kind is p.VAR_POSITIONAL]
-    result = ir.Function(
+    return ir.Function(
         name=function.__name__,
         file=function.__code__.co_filename,
         line=function.__code__.co_firstlineno,
         parameters=tuple(parameters),
-        arguments=tuple(translate_type(native) for native in typed.args),
-        result=translate_type(typed.return_type),
-        types={name: translate_type(native) for name, native in typed.typemap.items()},
+        arguments=tuple(translate_type(native) for native in args),
+        result=kt.Nothing(),
+        types={},
         blocks={},
         defaults={p.name: p.default for p in parameters.values() if p.default is not p.empty},
         variadic=variadic[0] if variadic else None,
         checked=checked,
+        fast=fast,
+        of_numba=str(function.__module__).startswith("numba."),
     )
-    body = _Body(typed, result.types, names, device)
+
+
+def translate(
+    typed: Typed, function: FunctionType, names: Mapping[int, str], callees: Callees, result: ir.Function
+) -> None:
+    """Fill in a declared function: the typed function in our words.
+
+    ``names`` maps ids of known objects to qualified names, ``callees`` types the functions it calls.
+    """
+    result.result = translate_type(typed.return_type)
+    result.types = {name: translate_type(native) for name, native in typed.typemap.items()}
+    body = _Body(typed, result.types, names, callees)
     for label in sorted(typed.func_ir.blocks):
-        statements = (body.statement(native) for native in typed.func_ir.blocks[label].body)
-        result.blocks[label] = [statement for statement in statements if statement is not None]
+        result.blocks[label] = []
+        for native in typed.func_ir.blocks[label].body:
+            statement = body.statement(native)
+            result.blocks[label] += [*body.ahead, *([] if statement is None else [statement])]
+            body.ahead.clear()
     _add_columns(result, function)
-    return result
+    result.uncalled = tuple(_uncalled(typed.func_ir, body.statics))
+
+
+_BARRIERS = frozenset(
+    f"cuda.{name}" for name in ("syncthreads", "syncthreads_count", "syncthreads_and", "syncthreads_or", "syncwarp")
+)
+
+
+def _uncalled(func_ir: Any, statics: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """Barriers that are named and that nothing reads, not even a call."""
+    statements = [statement for block in func_ir.blocks.values() for statement in block.body]
+    assigned = [statement for statement in statements if type(statement).__name__ == "Assign"]
+    read = {s.value.name for s in assigned if type(s.value).__name__ == "Var"}
+    for statement in statements:
+        reader = statement.value if type(statement).__name__ == "Assign" else statement
+        if type(statement).__name__ != "Del" and hasattr(reader, "list_vars"):
+            read |= {variable.name for variable in reader.list_vars()}
+    for statement in assigned:
+        static = statics.get(statement.target.name)
+        if isinstance(static, ir.Named) and static.name in _BARRIERS and statement.target.name not in read:
+            yield static.name, statement.loc.line
 
 
 def _add_columns(result: ir.Function, function: FunctionType) -> None:
@@ -160,15 +137,14 @@ def _implicit(statement: ir.Assign) -> bool:
 class _Body:
     """Translates the statements of one function, in order; keeps what is known of static variables."""
 
-    def __init__(
-        self, typed: Typed, types: Mapping[str, kt.Type], names: Mapping[int, str], device: DeviceTyper
-    ) -> None:
+    def __init__(self, typed: Typed, types: dict[str, kt.Type], names: Mapping[int, str], callees: Callees) -> None:
         self.typed = typed
         self.types = types
         self.names = names
-        self.device = device
+        self.callees = callees
         self.objects: dict[str, Any] = {}  # static variables: the Python object
         self.statics: dict[str, Any] = {}  # and what we call it
+        self.ahead: list[ir.Statement] = []  # what goes before the statement at hand
 
     def statement(self, native: Any) -> ir.Statement | None:
         line = native.loc.line
@@ -185,19 +161,29 @@ class _Body:
                 index = None if native.index_var is None else native.index_var.name
                 signature = self.signature(native)
                 return ir.Store(native.target.name, index, native.index, native.value.name, signature, line)
+            case "SetAttr":  # of a record: the same as target["attr"] = value
+                return ir.Store(native.target.name, None, native.attr, native.value.name, self.signature(native), line)
             case "Jump":
                 return ir.Jump(native.target, line)
             case "Branch":
                 return ir.Branch(native.cond.name, native.truebr, native.falsebr, line)
             case "Return":
                 return ir.Return(native.value.name, line)
-            case "StaticRaise" | "DynamicRaise":
-                return ir.Raise(_message(native), line)
+            case "StaticRaise" if native.exc_class is not None:
+                return ir.Raise(native.exc_class, tuple(native.exc_args or ()), line)
+            case "DynamicRaise":
+                return ir.Rejected("the arguments of an exception are constants in a kernel", line)
             case "Print":
-                return ir.Refused("print", line)
+                return self.print(native, line)
             case "PopBlock":
                 return None
         return ir.Refused(f"the statement {native}", line)
+
+    def print(self, native: Any, line: int) -> ir.Statement:
+        rest = None if native.vararg is None else native.vararg.name
+        if rest is not None and not isinstance(self.types[rest], kt.TupleType):
+            return ir.Refused(f"print(*x) of a value of type {self.types[rest]}", line)
+        return ir.Print(tuple(arg.name for arg in native.args), rest, line)
 
     def signature(self, native: Any) -> kt.Signature:
         found = self.typed.calltypes.get(native)
@@ -216,8 +202,10 @@ class _Body:
                 return ir.Use(native.name)
             case "Arg":
                 return self.argument(target, native.index)
-            case "Const" | "Global" | "FreeVar":
+            case "Const":
                 return self.python_object(target, native.value)
+            case "Global" | "FreeVar":
+                return self.python_object(target, native.value, native.name)
             case "Expr":
                 return self.expression(target, native)
             case "Yield":
@@ -240,16 +228,18 @@ class _Body:
         self.statics[target] = value
         return ir.Static(value)
 
-    def python_object(self, target: str, value: Any) -> ir.Expression:
-        """A global, a free variable, a literal or an attribute of a module."""
+    def python_object(self, target: str, value: Any, name: str = "") -> ir.Expression:
+        """A global or free variable of this name, a literal or an attribute of a module."""
         if type(value).__name__ in ("UndefinedType", "_UNDEFINED"):
             return ir.Undefined()
+        if value is Ellipsis:
+            return self.static(target, value)
         known = self.names.get(id(value))
         if not isinstance(self.types.get(target), kt.StaticType):
-            return ir.Constant(value) if known is None else ir.Static(ir.Named(known))
+            return ir.Constant(value, name) if known is None else ir.Static(ir.Named(known))
         self.objects[target] = value
         names = class_names(self.typed.typemap[target])
-        if isinstance(value, str):
+        if isinstance(value, str | bytes):
             return self.static(target, value)
         if "NumberClass" in names:
             return self.static(target, ir.CastTo(translate_type(self.typed.typemap[target].instance_type)))
@@ -257,12 +247,17 @@ class _Body:
             return self.static(target, ir.Device(value.py_func.__name__))
         if known is None and is_intrinsic(value):
             return self.static(target, ir.Intrinsic(qualified_name(value), value))
+        if "ExternFunction" in class_names(value):
+            return self.static(target, ir.External(value.name))
         return self.static(target, ir.Named(known or qualified_name(value)))
 
     def expression(self, target: str, native: Any) -> ir.Expression:
         match native.op:
             case "binop" | "inplace_binop":
                 fn = native.fn if native.op == "binop" else native.immutable_fn
+                if fn is operator.contains and (callee := self.callees.operator(fn, self.typed.calltypes[native])):
+                    args = (native.lhs.name, native.rhs.name)
+                    return ir.Call(ir.Device("in"), args, (), self.signature(native), callee)
                 return ir.Binary(fn.__name__, native.lhs.name, native.rhs.name, self.signature(native))
             case "unary":
                 return ir.Unary(native.fn.__name__, native.value.name, self.signature(native))
@@ -270,8 +265,8 @@ class _Body:
                 return ir.Use(native.value.name)
             case "build_tuple":
                 return ir.Build(tuple(item.name for item in native.items))
-            case "getitem" | "static_getitem":
-                return _item(native)
+            case "getitem" | "static_getitem" | "typed_getitem":
+                return self.item(target, native)
             case "getattr":
                 return self.attribute(target, native)
             case "getiter":
@@ -288,6 +283,13 @@ class _Body:
                 return ir.Undefined()
         return ir.Foreign(_CONSTRUCTS.get(native.op, f"the expression {native.op}"))
 
+    def item(self, target: str, native: Any) -> ir.Expression:
+        """``value[index]``; of the class of an enumeration, its member of this name."""
+        holder = self.objects.get(native.value.name)
+        if isinstance(holder, EnumType) and native.op == "static_getitem":
+            return self.python_object(target, holder[native.index])
+        return _item(native)
+
     def attribute(self, target: str, native: Any) -> ir.Expression:
         of = native.value.name
         static = self.statics.get(of)
@@ -300,24 +302,62 @@ class _Body:
             self.typed.typemap[target]
         ):
             return self.static(target, ir.Method(native.attr, of))
+        if (callee := self.callees.attribute(self.typed.typemap[of], native.attr)) is not None:
+            signature = kt.Signature(callee.arguments, self.types[target])
+            return ir.Call(ir.Device(native.attr), (of,), (), signature, callee)
         return ir.Attribute(of, native.attr)
 
     def call(self, target: str, native: Any) -> ir.Expression:
         called = self.statics.get(native.func.name)
         signature = self.signature(native)
+        if "NamedTupleClass" in class_names(self.typed.typemap[native.func.name]):
+            return _named_tuple(native, self.types[target])
         if isinstance(self.types.get(target), kt.StaticType) and "Exception" in str(self.typed.typemap[target]):
             return ir.Static(None)
         if "ExceptionInstance" in class_names(self.typed.typemap[target]):
             return ir.Static(None)
-        if not isinstance(called, ir.Named | ir.CastTo | ir.Method | ir.Device | ir.Intrinsic):
+        if not isinstance(called, ir.Named | ir.CastTo | ir.Method | ir.Device | ir.Intrinsic | ir.External):
             return ir.Foreign(f"calling {native.func.name}")
-        if native.vararg is not None or native.varkwarg is not None:
-            return ir.Foreign("a call with *args or **kwargs")
+        if native.varkwarg is not None:
+            return ir.Foreign("a call with **kwargs")
         keywords = tuple((name, var.name) for name, var in native.kws)
-        callee = None
+        args = (*(arg.name for arg in native.args), *self.unpacked(native))
+        if isinstance(called, ir.Named) and (sign := sign_of(called.name, args, signature)) is not None:
+            return sign
+        found, callee = self.typed.calltypes[native], None
         if isinstance(called, ir.Device):
-            callee = self.device(self.objects[native.func.name], self.typed.calltypes[native].args)
-        return ir.Call(called, tuple(arg.name for arg in native.args), keywords, signature, callee)
+            callee = self.callees.device(self.objects[native.func.name], found.args)
+        elif isinstance(called, ir.Named) and "ufunc" in class_names(self.objects.get(native.func.name)):
+            called = self.ufunc(self.objects[native.func.name], found)
+        elif isinstance(called, ir.Named | ir.Method):
+            name = called.name if isinstance(called, ir.Named) else f"method {called.name}"
+            callee = self.callees.implementation(name, self.typed.typemap[native.func.name], found)
+            if isinstance(called, ir.Method) and callee is not None:
+                return ir.Call(ir.Device(called.name), (called.of, *args), keywords, signature, callee)
+        return ir.Call(called, args, keywords, signature, callee)
+
+    def unpacked(self, native: Any) -> Iterator[str]:
+        """Variables for the items of the tuple in ``f(*args)``."""
+        if native.vararg is None:
+            return
+        name = native.vararg.name
+        kind = self.types[name]
+        assert isinstance(kind, kt.TupleType)  # Numba types no other
+        for index, item in enumerate(kind.items):
+            variable = f"{name}.item{index}"
+            self.types[variable] = item
+            self.ahead.append(ir.Assign(variable, ir.Item(name, None, index), native.loc.line))
+            yield variable
+
+    def ufunc(self, ufunc: Any, signature: Any) -> ir.Ufunc:
+        """A ufunc with the loop that this call of it takes: that of the elements, and of the results left out."""
+        operands = (*signature.args, signature.return_type)[: ufunc.nin + ufunc.nout]
+        elements = tuple(kind.dtype if "Array" in class_names(kind) else kind for kind in operands)
+        loop = self.callees.loop(ufunc, elements)
+        if loop is None:
+            return ir.Ufunc(ufunc.__name__, (), ())
+        inputs, outputs = (tuple(map(translate_type, kinds)) for kinds in (loop.inputs, loop.outputs))
+        return ir.Ufunc(ufunc.__name__, inputs, outputs)
 
 
 _DIM3 = frozenset({"cuda.threadIdx", "cuda.blockIdx", "cuda.blockDim", "cuda.gridDim"})
@@ -326,20 +366,22 @@ _CONSTRUCTS = {
     "build_list": "a list",
     "build_map": "a dictionary",
     "build_set": "a set",
-    "typed_getitem": "indexing a record",
     "yield": "a generator",
 }
 
 
+def _named_tuple(native: Any, kind: kt.Type) -> ir.Expression:
+    """A call of the class of a named tuple."""
+    names = kind.names if isinstance(kind, kt.TupleType) else ()
+    given = dict(zip(names, (arg.name for arg in native.args), strict=False))
+    given.update((name, var.name) for name, var in native.kws)
+    if native.vararg is not None or set(given) != set(names):
+        return ir.Foreign("a named tuple with items left out or in *args")
+    return ir.Build(tuple(given[name] for name in names))
+
+
 def _item(native: Any) -> ir.Item:
-    if native.op == "getitem":
+    if native.op != "static_getitem":
         return ir.Item(native.value.name, native.index.name)
     index = None if native.index_var is None else native.index_var.name
     return ir.Item(native.value.name, index, native.index)
-
-
-def _message(native: Any) -> str:
-    """What a raise statement says, as far as it is static."""
-    name = native.exc_class.__name__ if native.exc_class is not None else "exception"
-    parts = [repr(arg) if isinstance(arg, str | int | float) else str(arg) for arg in native.exc_args or ()]
-    return f"{name}({', '.join(parts)})" if parts else name

@@ -41,6 +41,22 @@ class CastTo:
 
 
 @dataclass(frozen=True, slots=True)
+class Ufunc:
+    """A NumPy ufunc by NumPy's first name for it, and the types of the loop that Numba chose."""
+
+    name: str
+    inputs: tuple[Type, ...]
+    outputs: tuple[Type, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class External:
+    """A function that is declared and linked in (``cuda.declare_device``): nobody here knows what it does."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Method:
     """A method bound to a variable, such as ``x.reshape``."""
 
@@ -67,9 +83,10 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A number, None, a tuple of such or a global array (frozen now, as Numba does)."""
+    """A number, None, a tuple of such or an array; ``name`` is that of a global (frozen now, as Numba does)."""
 
     value: Any
+    name: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +178,12 @@ class Exhaust:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a static target; ``callee`` is the typed body when the target is a device function."""
+    """A call of a static target.
 
-    target: Named | CastTo | Method | Device | Intrinsic
+    ``callee`` is the typed body of a device function, or of the Python function that implements a ``Named`` target.
+    """
+
+    target: Named | CastTo | Method | Device | Intrinsic | Ufunc | External
     args: tuple[str, ...]
     keywords: tuple[tuple[str, str], ...]
     signature: Signature
@@ -241,9 +261,27 @@ class Return:
 
 @dataclass(frozen=True, slots=True)
 class Raise:
-    """A ``raise`` or a failed ``assert``."""
+    """A ``raise`` or a failed ``assert``: the exception's class and its arguments."""
 
-    message: str
+    kind: type[BaseException]
+    args: tuple[Any, ...]
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Print:
+    """``print(...)`` of variables, and of the items of a tuple ``rest``."""
+
+    args: tuple[str, ...]
+    rest: str | None
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A statement that Numba types and has no code for."""
+
+    reason: str
     line: int
 
 
@@ -255,7 +293,7 @@ class Refused:
     line: int
 
 
-Statement = Assign | Store | Jump | Branch | Return | Raise | Refused
+Statement = Assign | Store | Jump | Branch | Return | Raise | Print | Rejected | Refused
 
 
 @dataclass(slots=True, eq=False)
@@ -264,7 +302,8 @@ class Function:
 
     There is one object per function and argument types (shared arrays belong to it, not to a call).  ``defaults``
     and ``variadic`` (the name of ``*args``) help to bind a call; ``checked`` says that an integer division by zero
-    raises (``debug=True``).
+    raises (``debug=True``), ``fast`` that ``fastmath=True``; ``of_numba`` that it is a part of Numba, whose operations
+    bear the line of the call.
     """
 
     name: str
@@ -278,6 +317,10 @@ class Function:
     defaults: dict[str, Any] = field(default_factory=dict)
     variadic: str | None = None
     checked: bool = False
+    fast: bool = False
+    of_numba: bool = False
+    uncalled: tuple[tuple[str, int], ...] = ()
+    """Barriers that the source names and does nothing with: name and line."""
 
 
 def uses(statement: Statement) -> tuple[str, ...]:
@@ -293,6 +336,8 @@ def uses(statement: Statement) -> tuple[str, ...]:
             return (target, value) if index is None else (target, index, value)
         case Branch(condition=name) | Return(value=name):
             return (name,)
+        case Print(args=args, rest=rest):
+            return args if rest is None else (*args, rest)
     return ()
 
 

@@ -11,21 +11,53 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from simulator.frontend import kernel_types as kt
+
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """An array: slots (i8) of its address, shape and strides (bytes); dtype code and a name for display."""
+    """An array: slots (i8) of its address, shape and strides (bytes); type of an element and a name for display."""
 
     address: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    code: str
+    element: kt.Type
+    name: str
+
+    @property
+    def code(self) -> str:
+        """The dtype code of its elements; "" where they are no numbers."""
+        return self.element.code if isinstance(self.element, kt.Scalar) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record where it lies: the slot (i8) of its address, its type and the name of the array for display."""
+
+    address: int
+    kind: kt.RecordType
     name: str
 
 
 @dataclass(frozen=True, slots=True)
+class Complex:
+    """A complex number: two slots of one dtype."""
+
+    real: int
+    imag: int
+
+
+@dataclass(frozen=True, slots=True)
+class Optional:
+    """A value or None: a slot (b1) that says whether there is one."""
+
+    there: int
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
 class Tuple:
-    """A tuple of values."""
+    """A tuple of values; also a CUDA vector, and the characters of a text."""
 
     items: tuple[Value, ...]
 
@@ -38,6 +70,15 @@ class Range:
     stop: int
     step: int
     code: str
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """An iterator: slots that it changes (counters), over parts that it does not.  ``kind``: see ``iteration``."""
+
+    kind: str
+    slots: tuple[int, ...]
+    parts: tuple[Value, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +97,25 @@ class Known:
     value: Any
 
 
-Value = int | Array | Tuple | Range | Slice | Known
+Value = int | Complex | Array | Record | Tuple | Optional | Range | Iteration | Slice | Known
 
 
 def leaves(value: Value) -> Iterator[int]:
     """The slots of a value.
 
-    >>> list(leaves(Tuple((3, Array(5, (6,), (7,), "f4", "x")))))
+    >>> list(leaves(Tuple((3, Array(5, (6,), (7,), kt.Scalar("f4"), "x")))))
     [3, 5, 6, 7]
     """
     match value:
         case int():
             yield value
+        case Record(address):
+            yield address
+        case Complex(real, imag):
+            yield from (real, imag)
+        case Optional(there, inner):
+            yield there
+            yield from leaves(inner)
         case Array(address, shape, strides):
             yield from (address, *shape, *strides)
         case Tuple(items):
@@ -75,6 +123,10 @@ def leaves(value: Value) -> Iterator[int]:
                 yield from leaves(item)
         case Range(current, stop, step):
             yield from (current, stop, step)
+        case Iteration(_, slots, parts):
+            yield from slots
+            for part in parts:
+                yield from leaves(part)
         case Slice():
             yield from (slot for slot in (value.start, value.stop, value.step) if slot is not None)
 
@@ -84,12 +136,20 @@ def rebuild(value: Value, change: Callable[[int], int]) -> Value:
     match value:
         case int():
             return change(value)
-        case Array(address, shape, strides, code, name):
-            return Array(change(address), tuple(map(change, shape)), tuple(map(change, strides)), code, name)
+        case Complex(real, imag):
+            return Complex(change(real), change(imag))
+        case Record(address, kind, name):
+            return Record(change(address), kind, name)
+        case Optional(there, inner):
+            return Optional(change(there), rebuild(inner, change))
+        case Array(address, shape, strides, element, name):
+            return Array(change(address), tuple(map(change, shape)), tuple(map(change, strides)), element, name)
         case Tuple(items):
             return Tuple(tuple(rebuild(item, change) for item in items))
         case Range(current, stop, step, code):
             return Range(change(current), change(stop), change(step), code)
+        case Iteration(kind, slots, parts):
+            return Iteration(kind, tuple(map(change, slots)), tuple(rebuild(part, change) for part in parts))
         case Slice():
             return Slice(*(None if slot is None else change(slot) for slot in (value.start, value.stop, value.step)))
         case Known():

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from simulator.machine.addresses import check_alignment, place, places, resolve, several, strides
+from simulator.machine.addresses import check_alignment, place, positions, resolve, several, strides
 from simulator.machine.faults import Fault
 from simulator.machine.memory import Access, Allocation
 from simulator.machine.split import Split
+from simulator.machine.unaligned import lies_askew, read_bytes, write_bytes
 from simulator.machine.values import Affine, array_of
 from simulator.program import FLOATS
 
@@ -28,7 +29,7 @@ def load(split: Split, address: Value, access: Access) -> Value:
     if type(address) is np.ndarray and (allocations := several(split, address, access)) is not None:
         return _load_parts(split, address, access, allocations)
     found, address = resolve(split, address, access)
-    return _read(split, address, access, found, access.dtype)
+    return read(split, address, access, found, access.dtype)
 
 
 def _in_row(split: Split, address: Affine, access: Access) -> Allocation | None:
@@ -41,7 +42,7 @@ def _in_row(split: Split, address: Affine, access: Access) -> Allocation | None:
         or found.lane_stride
         or (found.block_stride and split.group.nb > 1)
         or split.lanes.ny > 1
-        or (address.b | address.a | address.l) & (access.nbytes - 1)
+        or (address.b | address.a | address.l) & (access.align - 1)
     ):
         return None
     return found
@@ -65,11 +66,13 @@ def _write_row(split: Split, address: Affine, access: Access, value: Value) -> b
         found is None
         or found is not access.writable
         or split.mask is not None
-        or not _disjoint(lanes, address.a, 0, address.l, access.itemsize)
+        or not disjoint(lanes, address.a, 0, address.l, access.itemsize)
     ):
         return False
     if split.group.on_access is not None:
         split.group.on_access(split, access, found, address)
+    if split.group.hooks.store is not None:
+        split.group.hooks.store(split, access, found, address, (value,))
     shape = (lanes.nb, lanes.P)
     target: np.ndarray = np.ndarray(shape, access.numpy, found.data, address.b - found.base, (address.a, address.l))
     target[...] = array_of(value, access.dtype)
@@ -82,7 +85,7 @@ def load_many(split: Split, address: Value, access: Access) -> tuple[Value, ...]
         steps = range(access.count)
         return tuple(_load_parts(split, address + k * access.itemsize, access, allocations, k == 0) for k in steps)
     found, address = resolve(split, address, access)
-    return tuple(_read(split, address + k * access.itemsize, access, found, access.dtype) for k in range(access.count))
+    return tuple(read(split, address + k * access.itemsize, access, found, access.dtype) for k in range(access.count))
 
 
 def _load_parts(
@@ -94,19 +97,19 @@ def _load_parts(
         safe = np.where(mask, lanes, lanes[mask][0])
         if report:
             _report_part(split, safe, access, found, mask)
-        result = np.where(mask, array_of(_read(split, safe, access, found, access.dtype), access.dtype), result)
+        result = np.where(mask, array_of(read(split, safe, access, found, access.dtype), access.dtype), result)
     return result
 
 
 def _report_part(split: Split, address: np.ndarray, access: Access, found: Allocation, mask: np.ndarray) -> None:
-    with _only(split, mask):
+    with only(split, mask):
         check_alignment(split, address, access, found)
         if split.group.on_access is not None:
             split.group.on_access(split, access, found, address)
 
 
 @contextmanager
-def _only(split: Split, mask: np.ndarray) -> Iterator[None]:
+def only(split: Split, mask: np.ndarray) -> Iterator[None]:
     """Some of the split's lanes act alone."""
     whole, split.mask = split.mask, mask
     try:
@@ -115,8 +118,11 @@ def _only(split: Split, mask: np.ndarray) -> Iterator[None]:
         split.mask = whole
 
 
-def _read(split: Split, address: Value, access: Access, found: Allocation, code: str) -> Value:
+def read(split: Split, address: Value, access: Access, found: Allocation, code: str) -> Value:
+    """One element per lane of an allocation that the active lanes stay inside; reports to nobody."""
     lanes, dtype = split.lanes, access.numpy
+    if access.align < access.itemsize and lies_askew(address, access):
+        return read_bytes(split, address, access, found)
     kind = type(address)
     if kind is not np.ndarray and not (found.word_stride and kind is Affine):
         first, block, row, column = strides(split, address, found)
@@ -134,7 +140,7 @@ def _read(split: Split, address: Value, access: Access, found: Allocation, code:
             return np.ndarray((nb, lanes.P), dtype, found.data, first, (block, column)).copy()
         rows = np.ndarray((nb, lanes.ny, lanes.nx), dtype, found.data, first, (block, row, column))
         return rows.reshape(nb, lanes.P).copy()
-    return found.typed(code).take(places(split, address, found, access.shift))
+    return found.typed(code).take(positions(split, address, found, access.shift))
 
 
 def _read_box(split: Split, first: int, block: int, column: int, access: Access, found: Allocation) -> np.ndarray:
@@ -157,7 +163,7 @@ def store(split: Split, address: Value, access: Access, *values: Value) -> None:
         for found, mask in allocations:
             safe = np.where(mask, lanes, lanes[mask][0])
             _report_part(split, safe, access, found, mask)
-            with _only(split, mask):
+            with only(split, mask):
                 _write_all(split, safe, access, found, values)
         return
     found, address = resolve(split, address, access)
@@ -169,15 +175,21 @@ def _write_all(split: Split, address: Value, access: Access, found: Allocation, 
         lanes = split.active()
         raise Fault("read-only", (place(split, lanes, access),), array=access.name or found.name, space=found.space)
     access.writable = found
+    if split.group.hooks.store is not None:
+        split.group.hooks.store(split, access, found, address, values)
     for k, value in enumerate(values):
-        _write(split, address + k * access.itemsize if k else address, access, found, value)
+        write(split, address + k * access.itemsize if k else address, access, found, value)
 
 
-def _write(split: Split, address: Value, access: Access, found: Allocation, value: Value) -> None:
+def write(split: Split, address: Value, access: Access, found: Allocation, value: Value) -> None:
+    """Write one element per active lane, which all stay inside the allocation; reports to nobody."""
     lanes, mask, dtype = split.lanes, split.mask, access.numpy
+    if access.align < access.itemsize and lies_askew(address, access):
+        write_bytes(split, address, access, found, value)
+        return
     if type(address) is not np.ndarray and not (found.word_stride and type(address) is Affine):
         first, block, row, column = strides(split, address, found)
-        if _disjoint(lanes, block, row, column, access.itemsize):
+        if disjoint(lanes, block, row, column, access.itemsize):
             if type(address) is Affine and mask is not None and lanes.ny == 1:
                 _write_box(split, first, block, column, access, found, value)
                 return
@@ -192,7 +204,7 @@ def _write(split: Split, address: Value, access: Access, found: Allocation, valu
             else:
                 np.copyto(target, value, where=mask.reshape(target.shape), casting="unsafe")
             return
-    where = places(split, address, found, access.shift)
+    where = positions(split, address, found, access.shift)
     if mask is None and type(value) is not np.ndarray and type(value) is not Affine:
         found.typed(access.dtype)[where] = value
         return
@@ -220,7 +232,7 @@ def _write_box(
     np.copyto(target, value, where=mask[box], casting="unsafe")
 
 
-def _disjoint(lanes: Any, block: int, row: int, column: int, itemsize: int) -> bool:
+def disjoint(lanes: Any, block: int, row: int, column: int, itemsize: int) -> bool:
     """Can no two lanes write the same place?"""
     if abs(column) < itemsize or (lanes.ny > 1 and abs(row) < abs(column) * lanes.nx):
         return False

@@ -16,6 +16,8 @@ from simulator.machine.split import Split
 from simulator.machine.values import Affine, array_of
 
 Value = Any
+NEAR = 1 << 20
+"""Bytes by which an address may miss an allocation and still be told as past its end."""
 
 
 def place(split: Split, bad: np.ndarray, access: Access) -> Place:
@@ -35,7 +37,7 @@ def resolve(split: Split, address: Value, access: Access) -> tuple[Allocation, V
     """
     found = access.cached
     kind = type(address)
-    bits = access.nbytes - 1
+    bits = access.align - 1
     if kind is int:
         low = high = address
         bits &= address
@@ -85,7 +87,18 @@ def _out_of_bounds(split: Split, lanes: np.ndarray, access: Access) -> NoReturn:
         address=int(lanes[row, lane]),
         nbytes=access.nbytes,
         count=int(bad.sum()),
+        nearest=_nearest(split, int(lanes[row, lane]), access.nbytes),
     )
+
+
+def _nearest(split: Split, address: int, nbytes: int) -> tuple[str, int, int] | None:
+    """The allocation that an address missed by least: name, bytes, and by how much it ends past it (starts before)."""
+    found = []
+    for candidate in split.group.memory.allocations:
+        past = address - candidate.base if address < candidate.base else address + nbytes - candidate.end
+        found.append((abs(past), (candidate.name, candidate.end - candidate.base, past)))
+    missed, nearest = min(found, default=(0, None))
+    return nearest if missed < NEAR else None
 
 
 def _inside(split: Split, lanes: np.ndarray, access: Access) -> np.ndarray:
@@ -116,9 +129,9 @@ def several(split: Split, address: np.ndarray, access: Access) -> list[tuple[All
 
 
 def check_alignment(split: Split, address: Value, access: Access, found: Allocation) -> None:
-    """The address must be a multiple of the access's bytes (PTX ISA, "Addresses as operands")."""
-    low_bits = access.nbytes - 1
-    if access.nbytes & low_bits:
+    """The address must be a multiple of the access's bytes (PTX ISA, "Addresses as operands"), or of its parts'."""
+    low_bits = access.align - 1
+    if access.align & low_bits:
         return
     kind = type(address)
     if kind is int:
@@ -197,6 +210,8 @@ def _checked(split: Split, index: Value, extent: Value, axis: int, access: Acces
             if 0 <= index < extent:
                 return index
             if access.op.attr["signed"][axis] and "run" not in access.op.attr and -extent <= index < 0:
+                if split.group.hooks.wrap is not None:
+                    split.group.hooks.wrap(split, access, axis, split.active(), index, extent)
                 return index + extent
         elif kind is Affine:
             if 0 <= index.lo and index.hi < extent:
@@ -226,6 +241,10 @@ def _checked_lanes(split: Split, index: Value, extent: Value, axis: int, access:
         bad = bad & split.mask
     if bad.any():
         _outside_axis(split, bad, int(lanes[bad][0]), int(extents[bad][0]), axis, access)
+    if signed and (tell := split.group.hooks.wrap) is not None:
+        negative = (lanes != wrapped) & split.active()
+        if negative.any():
+            tell(split, access, axis, negative, int(lanes[negative][0]), int(extents[negative][0]))
     return wrapped.astype("i8", copy=False)
 
 
@@ -269,7 +288,7 @@ def strides(split: Split, address: int | Affine, found: Allocation) -> tuple[int
     return first, block, row, column
 
 
-def places(split: Split, address: Value, found: Allocation, shift: int) -> np.ndarray:
+def positions(split: Split, address: Value, found: Allocation, shift: int) -> np.ndarray:
     """Element number in ``found.typed`` for each lane, shape broadcastable to (blocks, threads)."""
     lanes = split.lanes
     offset = found.inner(array_of(address, "i8") - found.base)

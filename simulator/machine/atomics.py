@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator.machine.addresses import place, places, resolve, several
+from simulator.machine.addresses import place, positions, resolve, several
 from simulator.machine.faults import Fault
 from simulator.machine.memory import Access
 from simulator.machine.split import Split
@@ -29,9 +29,15 @@ def atomic(split: Split, address: Value, access: Access, wanted: bool, *operands
         )
     active = split.active()
     shape = active.shape
-    where = split.expand(places(split, address, found, access.shift), "i8")[active]
+    where = split.expand(positions(split, address, found, access.shift), "i8")[active]
     given = [split.expand(operand, access.dtype)[active] for operand in operands]
     old = _apply(access.op.attr["op"], found.typed(access.dtype), where, given)
+    if split.group.hooks.atomic is not None:
+        wrote = active
+        if access.op.attr["op"] == "cas":
+            wrote = active.copy()
+            wrote[active] = old == given[0]
+        split.group.hooks.atomic(split, access, found, address, wrote)
     if not wanted:
         return None
     result = np.zeros(shape, access.numpy)

@@ -15,14 +15,21 @@ from typing import Any
 
 import numpy as np
 
+from simulator.kinds import KINDS, MEMORY, SYNC
 from simulator.machine import access, addresses, atomics, warp
 from simulator.machine.flow import Flow, analyse
 from simulator.machine.memory import Access, make_access
+from simulator.machine.narrowing import narrowed_indices
+from simulator.machine.observer import Span
 from simulator.machine.operations import expression
 from simulator.machine.values import DT
-from simulator.program import KINDS, MEMORY, SYNC, Const, Op, Program
+from simulator.program import Const, Op, Program
 
 Function = Callable[[Any, list[Any]], None]
+
+
+OWNERS = "owners"
+"""Under which a program keeps, for each generated function, the operation of each of its lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +44,18 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """What the generated code must allow: cuts at memory operations, watched variables, a shadow of every value."""
+    """What the generated code must allow: cuts at memory operations, watched variables, a shadow of every value, an
+    observer that is told of every segment, one that is told where indices lose bits.
+
+    ``quiet`` are arrays that nobody stores to: their loads need no cut, for no order of execution shows in them.
+    """
 
     fine: bool = False
     watch: frozenset[str] = frozenset()
     shadow: bool = False
+    counted: bool = False
+    narrowed: bool = False
+    quiet: frozenset[str] = frozenset()
 
 
 class Code:
@@ -52,7 +66,7 @@ class Code:
         self.flow = flow
         self.style = style
         self.accesses: list[Access] = []
-        self._purposes = {op.src[0]: op.kind for op in program.ops() if op.kind in MEMORY}
+        self._purposes = _purposes(program)
         self._names: dict[str, Any] = {
             "np": np,
             "load": access.load,
@@ -68,7 +82,10 @@ class Code:
             "active_mask": warp.active_mask,
             "sync_warp": warp.sync_warp,
             "trapped": trapped,
+            "printed": printed,
+            "fenced": fenced,
         }
+        self.narrowed = narrowed_indices(program) if style.narrowed else frozenset()
         self._multiply = self._bind(_multiplier())
         self.blocks = {label: self._block(label) for label in program.blocks}
         self.straight = {
@@ -77,6 +94,10 @@ class Code:
             if all(segment.sync is None for segment in segments)
         }
         """The functions of blocks in which nobody waits."""
+        self.unseen = {
+            label for label, block in program.blocks.items() if not (block.ops and self._is_cut(block.ops[0]))
+        }
+        """Blocks whose first segment neither waits nor touches memory: who runs it when does not show."""
         self._live: dict[tuple[str, int], frozenset[int]] = {}
 
     def segment_at(self, label: str, index: int) -> int:
@@ -106,10 +127,17 @@ class Code:
         for k, op in enumerate(ops):
             if op.kind in SYNC:
                 cuts |= {k, k + 1}
-            elif self.style.fine and op.kind in MEMORY:
+            elif self._is_cut(op):
                 cuts.add(k)
         edges = sorted(cuts)
         return [self._segment(label, first, last) for first, last in pairwise(edges)]
+
+    def _is_cut(self, op: Op) -> bool:
+        """Must a segment end before this operation?"""
+        if op.kind in SYNC:
+            return True
+        quiet = op.kind == "ld" and op.attr.get("name") in self.style.quiet
+        return self.style.fine and op.kind in MEMORY and not quiet
 
     def _segment(self, label: str, first: int, last: int) -> Segment:
         ops = self.program.blocks[label].ops[first:last]
@@ -117,10 +145,16 @@ class Code:
         if sync is not None and sync.kind == "bar":
             return Segment(None, sync, first)
         after = self.flow.live_before(self.program, label, last)
-        lines = _Lines(self, after).write(ops)
+        writer = _Lines(self, after)
+        lines = writer.write(ops)
+        if self.style.counted and sync is None:
+            lines.insert(0, f"S.group.hooks.segment(S, {self._bind(Span(label, first, last))})")
+            writer.owners.insert(0, None)
         source = "def segment(S, E):\n" + "".join(f"    {line}\n" for line in lines)
         exec(compile(source, f"<{self.program.name} {label}:{first}>", "exec"), self._names)
-        return Segment(self._names.pop("segment"), sync, first, source)
+        function = self._names.pop("segment")
+        self.program.derived.setdefault(OWNERS, {})[function.__code__] = writer.owners
+        return Segment(function, sync, first, source)
 
     def _bind(self, thing: object) -> str:
         name = f"k{len(self._names)}"
@@ -141,6 +175,17 @@ def _multiplier() -> Callable[[Any, Any], Any]:
     return multiplier("i8")
 
 
+def _purposes(program: Program) -> dict[int, str]:
+    """What addresses (slots) are for: a memory operation's, also by way of a field's offset or a row's elements."""
+    found: dict[int, str] = {}
+    for op in reversed(list(program.ops())):
+        if op.kind in MEMORY:
+            found.setdefault(op.src[0], op.kind)
+        elif op.kind in ("add", "elem") and op.dst[0] in found:
+            found.setdefault(op.src[0], found[op.dst[0]])
+    return found
+
+
 class _Lines:
     """Writes the lines of one segment; ``after`` are the slots that live past its end."""
 
@@ -149,16 +194,20 @@ class _Lines:
         self.after = after
         self.local: set[int] = set()
         self.lines: list[str] = []
+        self.owners: list[Op | None] = []  # whose each line is
 
     def write(self, ops: list[Op]) -> list[str]:
         for op in ops:
             sources = [self._read(slot) for slot in op.src]
             line = self._line(op, sources)
+            if self.code.style.shadow and op.kind == "elem":
+                self.lines.append(f"S.group.shadow.before(S, {self.code._bind(op)})")
             results = [f"t{slot}" for slot in op.dst]
             self.lines.append(f"{', '.join(results)} = {line}" if results else line)
             self.local |= set(op.dst)
             self.lines += [f"E[{slot}] = t{slot}" for slot in op.dst if slot in self.after]
             self._extras(op, sources, results)
+            self.owners += [op] * (len(self.lines) - len(self.owners))
         return self.lines or ["pass"]
 
     def _read(self, slot: int) -> str:
@@ -174,9 +223,18 @@ class _Lines:
         for slot, result in zip(op.dst, results, strict=True):
             if self.code.program.slots[slot].name in self.code.style.watch:
                 self.lines.append(f"S.group.on_value(S, {bind(op)}, {slot}, {result})")
+        if op in self.code.narrowed:
+            self.lines.append(f"S.group.hooks.narrowed(S, {bind(op)}, {sources[0]}, {results[0]})")
         if self.code.style.shadow and op.kind != "elem":
             given, made = (f"({''.join(f'{name}, ' for name in names)})" for names in (sources, results))
             self.lines.append(f"S.group.shadow.after(S, {bind(op)}, {given}, {made})")
+
+    def _element(self, op: Op, s: list[str]) -> str:
+        static = self.code.access(op)
+        if len(s) == 4 and "run" not in op.attr:
+            return f"element1(S, {', '.join(s)}, {static}, {self.code._multiply})"
+        function = "run_start" if "run" in op.attr else "element"
+        return f"{function}(S, {s[0]}, {static}, {self.code._multiply}, {', '.join(s[1:])})"
 
     def _line(self, op: Op, s: list[str]) -> str:
         if KINDS[op.kind].group in ("move", "arithmetic", "bits", "compare", "math"):
@@ -185,11 +243,7 @@ class _Lines:
             return self._guarded(op, s)
         match op.kind:
             case "elem":
-                static = self.code.access(op)
-                if len(s) == 4 and "run" not in op.attr:
-                    return f"element1(S, {', '.join(s)}, {static}, {self.code._multiply})"
-                function = "run_start" if "run" in op.attr else "element"
-                return f"{function}(S, {s[0]}, {static}, {self.code._multiply}, {', '.join(s[1:])})"
+                return self._element(op, s)
             case "ld":
                 return f"{'load' if len(op.dst) == 1 else 'load_many'}(S, {s[0]}, {self.code.access(op)})"
             case "st":
@@ -204,10 +258,12 @@ class _Lines:
                 return "active_mask(S)"
             case "syncwarp":
                 return f"sync_warp(S, {s[0]}, {self.code._bind(op)})"
+            case "print":
+                return f"printed(S, {', '.join([self.code._bind(op), *s])})"
             case "trap":
                 return f"trapped(S, {self.code._bind(op)})"
             case "fence":
-                return "pass"
+                return f"fenced(S, {self.code._bind(op)})"
         raise AssertionError(op.kind)
 
     def _guarded(self, op: Op, s: list[str]) -> str:
@@ -231,10 +287,22 @@ def under_guard(split: Any, guard: Any, run: Callable[[], Any], results: int, dt
         split.mask = whole
 
 
+def fenced(split: Any, op: Op) -> None:
+    """Memory is as if it were written in the order of the program: a fence matters to observers alone."""
+    if split.group.hooks.fence is not None:
+        split.group.hooks.fence(split, op)
+
+
 def trapped(split: Any, op: Op) -> None:
     """A ``raise`` was reached: without debug=True Numba lets the thread end, and so does the machine."""
     if split.group.on_trap is not None:
         split.group.on_trap(split, op)
+
+
+def printed(split: Any, op: Op, *values: Any) -> None:
+    """A ``print`` was reached: what becomes of it is an observer's business."""
+    if split.group.hooks.print is not None:
+        split.group.hooks.print(split, op, values)
 
 
 # -- a pool of code ----------------------------------------------------------------------------------------------

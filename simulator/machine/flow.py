@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from simulator.kinds import SYNC
 from simulator.program import EXIT, Program
 
 
@@ -18,6 +19,8 @@ class Flow:
     ipdom: dict[str, str]
     postdominators: dict[str, frozenset[str]]
     dominators: dict[str, frozenset[str]]
+    steering: dict[str, tuple[str, ...]]
+    """Per block with an operation that waits: the branches that decide whether it is reached, outermost first."""
 
     def live_before(self, program: Program, label: str, index: int) -> frozenset[int]:
         """Slots live before operation ``index`` of a block."""
@@ -55,7 +58,34 @@ def analyse(program: Program) -> Flow:
     before = {label: found for label, found in predecessors.items() if label != program.entry}
     dominators = _dominators(list(program.blocks), before, program.entry)
     ipdom = {label: _nearest(postdominators, label) for label in program.blocks}
-    return Flow(_live_in(program, successors), ipdom, postdominators, dominators)
+    steering = _steering(program, successors, postdominators, dominators)
+    return Flow(_live_in(program, successors), ipdom, postdominators, dominators, steering)
+
+
+def _steering(
+    program: Program,
+    successors: dict[str, list[str]],
+    postdominators: dict[str, frozenset[str]],
+    dominators: dict[str, frozenset[str]],
+) -> dict[str, tuple[str, ...]]:
+    """Control dependence, with all that it depends on itself, of the blocks in which lanes wait."""
+    direct: dict[str, set[str]] = {label: set() for label in program.blocks}
+    for branch, targets in successors.items():
+        if len(targets) > 1:
+            for to in targets:
+                for label in postdominators[to] - {EXIT}:
+                    if label == branch or label not in postdominators[branch]:
+                        direct[label].add(branch)
+    found = {}
+    for label, block in program.blocks.items():
+        if any(op.kind in SYNC for op in block.ops):
+            steering, todo = set[str](), [label]
+            while todo:
+                new = direct[todo.pop()] - steering
+                steering |= new
+                todo += new
+            found[label] = tuple(sorted(steering, key=lambda k: len(dominators[k])))
+    return found
 
 
 def _successors(program: Program, label: str) -> list[str]:

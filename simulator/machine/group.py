@@ -10,24 +10,24 @@ from typing import Any
 
 import numpy as np
 
+from simulator.machine import grids, whereabouts
 from simulator.machine.code import Code
 from simulator.machine.faults import Fault, Place
-from simulator.machine.memory import LOCAL_BASE, POISON, SHARED_BASE, WORD, Allocation, Memory, View
+from simulator.machine.memory import LOCAL_BASE, POISON, SHARED_BASE, WORD, Allocation, Memory, View, numpy_of
 from simulator.machine.observer import Observer
 from simulator.machine.registers import Geometry, register
+from simulator.machine.shadow import Shadow
 from simulator.machine.split import Split
 from simulator.machine.values import Lanes
 from simulator.machine.warp import describe
 from simulator.program import (
     FLOATS,
-    SIZES,
     Alloc,
     Const,
     FromAlloc,
     FromParam,
     FromRegister,
     Op,
-    Pos,
     Program,
     c_strides,
 )
@@ -41,13 +41,21 @@ class Hooks:
     def __init__(self, observers: Iterable[Observer]) -> None:
         self.observers = tuple(observers)
         self.access = self._hook("access")
+        self.store = self._hook("store")
+        self.atomic = self._hook("atomic")
+        self.fence = self._hook("fence")
         self.barrier = self._hook("barrier")
         self.warp = self._hook("warp")
+        self.segment = self._hook("segment")
+        self.overflow = self._hook("overflow")
+        self.narrowed = self._hook("narrowed")
         self.branch = self._hook("branch")
         self.value = self._hook("value")
         self.trap = self._hook("trap")
+        self.print = self._hook("print")
         self.undefined = self._hook("undefined")
         self.hand_over = self._hook("hand_over")
+        self.wrap = self._hook("wrap")
 
     def _hook(self, name: str) -> Hook:
         found = [getattr(o, name) for o in self.observers if getattr(type(o), name) is not getattr(Observer, name)]
@@ -75,7 +83,7 @@ class Group:
         first_block: int,
         nb: int,
         values: str,
-        shadow: Any = None,
+        shadow: Shadow | None = None,
     ) -> None:
         self.program: Program = code.program
         self.code = code
@@ -88,13 +96,20 @@ class Group:
         self.values = values
         self.shadow = shadow
         self.hooks = hooks
+        self.alive = True
         self.on_access, self.on_warp, self.on_value = hooks.access, hooks.warp, hooks.value
         self.on_trap = hooks.trap
         self.exited = np.zeros((nb, geometry.padded), bool)
         self.exited[:, geometry.threads :] = True
         self.exit_block = np.full((nb, geometry.padded), -1, np.int32)
-        self._labels = list(self.program.blocks)
+        self.labels = list(self.program.blocks)
         self._exits: set[int] = set()
+        self.sides = {
+            branch: np.zeros(self.exited.shape, np.int8)
+            for branches in code.flow.steering.values()
+            for branch in branches
+        }
+        """Which side each lane last took (1 jump, 2 fall through, 0 neither) at branches that lead to waiting."""
         self._addresses: dict[str, int] = {}
         self._windows: list[Allocation] = []
         code.forget_memory()
@@ -132,6 +147,7 @@ class Group:
 
     def close(self) -> None:
         """Forget the windows: the next group has new ones at the same addresses."""
+        self.alive = False
         for window in self._windows:
             self.memory.remove(window)
         self.code.forget_memory()
@@ -181,24 +197,35 @@ class Group:
         region = self.region(split)
         active = split.active()
         self.exited[region] |= active
-        label = self._labels.index(split.block)
+        label = self.labels.index(split.block)
         self.exit_block[region][active] = label
         self._exits.add(label)
 
     # -- barriers ---------------------------------------------------------------------------------------------
 
+    def took(self, split: Split, taken: bool | np.ndarray) -> None:
+        """The active lanes go where ``taken`` sends them, from a branch that decides who waits."""
+        sides = self.sides[split.block][self.region(split)]
+        side = np.int8(2) - taken
+        if split.mask is None:
+            sides[...] = side
+        else:
+            np.copyto(sides, side, where=split.mask)
+
     def check_skipped(self, splits: Sequence[Split], op: Op) -> None:
         """Threads that went past a barrier and exited never come: that is divergence, an early return is not."""
         label = splits[0].block
-        skipping = [k for k in self._exits if self.code.flow.skipped(label, self._labels[k])]
+        skipping = [k for k in self._exits if self.code.flow.skipped(label, self.labels[k])]
         if not skipping:
             return
-        waiting: np.ndarray = np.zeros(self.exited.shape, bool)
-        for split in splits:
-            waiting[self.region(split)] |= split.active()
-        missing = np.isin(self.exit_block, skipping) & waiting.any(1, keepdims=True)
+        waiting = grids.waiting_lanes(self, splits)
+        missing = np.isin(self.exit_block, skipping)
+        if not grids.of_grid(op):
+            missing &= waiting.any(1, keepdims=True)
         if not missing.any():
             return
+        if grids.of_grid(op):
+            raise grids.skipped(self, splits, op, missing)
         row = int(np.argwhere(missing)[0][0])
         here, gone = (tuple(np.flatnonzero(lanes[row]).tolist()) for lanes in (waiting, missing))
         raise Fault(
@@ -206,42 +233,21 @@ class Group:
             (Place(op.pos, self.first_block + row, here, describe(op)),),
             missing=gone,
             waiting=here,
-            elsewhere=(),
+            elsewhere=whereabouts.returned(self, row, missing[row]),
             exited=gone,
+            parted=whereabouts.parting(self, label, row, here, gone),
         )
 
-    def spend(self, split: Split, waiting: Sequence[Split] = ()) -> None:
+    def spend(self, split: Split, waiting: Sequence[Split] = (), running: Sequence[Split] = ()) -> None:
         """One segment of code is about to run; the launch stops when the group's budget is gone."""
         self.steps -= 1
         if self.steps < 0:
-            ops, term = self.program.blocks[split.block].ops, self.program.blocks[split.block].term
-            assert term is not None
             row = int(split.active().any(1).argmax())
-            place = Place(ops[0].pos if ops else term.pos, split.lanes.first_block + row, split.threads(block=row))
-            raise Fault("step-limit", (place,), budget=self.budget, elsewhere=elsewhere(waiting))
-
-
-def by_operation(splits: Iterable[Split]) -> list[list[Split]]:
-    """Waiting splits, grouped by the operation that they stand at."""
-    found: dict[Op, list[Split]] = {}
-    for split in splits:
-        assert split.waiting is not None
-        found.setdefault(split.waiting, []).append(split)
-    return list(found.values())
-
-
-def elsewhere(splits: Iterable[Split]) -> tuple[tuple[Pos, str, tuple[int, ...]], ...]:
-    """(position, operation, threads) for each operation that splits wait at."""
-    return tuple(
-        (members[0].waiting.pos, describe(members[0].waiting), threads_of(members))
-        for members in by_operation(splits)
-        if members[0].waiting is not None
-    )
-
-
-def threads_of(splits: Iterable[Split]) -> tuple[int, ...]:
-    """Thread numbers of splits of one block, sorted."""
-    return tuple(sorted(thread for split in splits for thread in split.threads()))
+            block = split.lanes.first_block + row
+            place = Place(whereabouts.position(self, split), block, split.threads(block=row))
+            others = [other for other in running if other is not split]
+            elsewhere = whereabouts.waiting(waiting, block) + whereabouts.going(self, others, block)
+            raise Fault("step-limit", (place,), budget=self.budget, elsewhere=elsewhere)
 
 
 def constant(dtype: str, value: Any) -> Any:
@@ -284,9 +290,9 @@ def _size(alloc: Alloc, dynamic_shared: int) -> int:
 
 
 def _view(alloc: Alloc, dynamic_shared: int) -> View:
-    itemsize = SIZES[alloc.dtype]
-    shape = (dynamic_shared // itemsize,) if alloc.dynamic else alloc.shape
-    return View(display_name(alloc.name), alloc.dtype, shape, c_strides(shape, itemsize), 0)
+    dtype = numpy_of(alloc.dtype)
+    shape = (dynamic_shared // dtype.itemsize,) if alloc.dynamic else alloc.shape
+    return View(display_name(alloc.name), dtype, shape, c_strides(shape, dtype.itemsize), 0)
 
 
 def display_name(name: str) -> str:

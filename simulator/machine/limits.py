@@ -25,6 +25,11 @@ SHARED = 227 * 1024
 LOCAL = 512 * 1024
 """Bytes of local memory of a thread."""
 
+TOGETHER = 148
+"""Multiprocessors of the largest card (B200): all blocks of a grid with a barrier must be on them at once."""
+BLOCKS_TOGETHER = 32 * TOGETHER
+THREADS_TOGETHER = 2048 * TOGETHER
+
 Shape = tuple[int, int, int]
 
 
@@ -49,11 +54,17 @@ def check_limits(program: Program, grid: Shape, block: Shape, dynamic_shared: in
         _refuse(program, "local memory", f"{local} bytes", f"a thread has at most {LOCAL}", "use smaller arrays")
 
 
-def _check_shared(program: Program, dynamic: int) -> None:
+def static_shared(program: Program) -> int:
+    """Bytes of shared memory that a kernel declares with a fixed size."""
     static = 0
     for alloc in program.allocs.values():
         if alloc.space == "shared" and not alloc.dynamic:
             static = -(-static // alloc.align) * alloc.align + alloc.size
+    return static
+
+
+def _check_shared(program: Program, dynamic: int) -> None:
+    static = static_shared(program)
     if dynamic < 0:
         _refuse(program, "dynamic shared memory", f"{dynamic} bytes", "it cannot be negative", "")
     if static > STATIC_SHARED:
@@ -65,6 +76,24 @@ def _check_shared(program: Program, dynamic: int) -> None:
         _refuse(
             program, "shared memory", f"{static + dynamic} bytes", f"a block has at most {SHARED}", "use smaller arrays"
         )
+
+
+def check_together(program: Program, blocks: int, threads: int, memory: int, most: int) -> None:
+    """Raise ``Fault`` if the blocks of a grid cannot all live at once, on no card or not here.
+
+    ``threads`` is per block, in whole warps; ``memory`` the bytes of shared and local memory of a block, of which the
+    simulator holds ``most`` for all.
+    """
+    mend = "launch fewer blocks, and let each do several parts of the work (a grid-stride loop)"
+    for what, value, limit in (
+        ("the number of blocks of a grid with grid.sync()", blocks, BLOCKS_TOGETHER),
+        ("the number of threads of a grid with grid.sync()", blocks * threads, THREADS_TOGETHER),
+    ):
+        if value > limit:
+            _refuse(program, what, value, f"no card runs more than {limit} at once", mend)
+    if blocks * memory > most:
+        what = "the shared and local memory of a grid with grid.sync()"
+        _refuse(program, what, f"{blocks * memory} bytes", f"the simulator holds at most {most} at once", mend)
 
 
 def _refuse(program: Program, what: str, value: object, limit: str, mend: str) -> NoReturn:

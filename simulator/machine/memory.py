@@ -8,14 +8,14 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from simulator.machine.values import DT
-from simulator.program import SIZES, Op, Pos
+from simulator.program import SIZES, Element, Op, Pos
 
 GLOBAL_BASE = 0x7F00_0000_0000
 SHARED_BASE = 0x7E00_0000_0000
@@ -33,20 +33,35 @@ WORD = 1 << WORD_SHIFT
 POISON = 0xFF
 """Uninitialised shared and local memory: NaN as a float, -1 as an integer."""
 
-CODES = {DT[code]: code for code in DT}
 
+def numpy_of(element: Element) -> np.dtype[Any]:
+    """NumPy's dtype of an element.
 
-def code_of(dtype: np.dtype[Any]) -> str | None:
-    """The program's code of a NumPy dtype, or None where the machine has no such type."""
-    return CODES.get(dtype.newbyteorder("=")) if dtype.isnative else None
+    >>> from simulator.program import Struct
+    >>> numpy_of("bf").name, numpy_of(Struct("complex64", 8)).name
+    ('bfloat16', 'complex64')
+    >>> numpy_of(Struct("", 12, (("x", 0, "f4", ()), ("at", 4, "i4", (2,)))))
+    dtype([('x', '<f4'), ('at', '<i4', (2,))])
+    """
+    if isinstance(element, str):
+        return DT[element]
+    if element.name:
+        return np.dtype(element.name)
+    names, offsets, elements, shapes = zip(*element.fields, strict=True) if element.fields else ((), (), (), ())
+    formats = [(numpy_of(of), shape) for of, shape in zip(elements, shapes, strict=True)]
+    return np.dtype({"names": names, "offsets": offsets, "formats": formats, "itemsize": element.size})
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How an argument or declared array sees an allocation: ``offset`` and ``strides`` are bytes."""
+    """How an argument or declared array sees an allocation: ``offset`` and ``strides`` are bytes.
+
+    An element is of NumPy's ``dtype``; what lies inside one (a field of a record, a part of a complex number) counts
+    as that element.
+    """
 
     name: str
-    dtype: str
+    dtype: np.dtype[Any]
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     offset: int
@@ -82,7 +97,8 @@ class Allocation:
     """One allocation.  ``block_stride``/``lane_stride``: bytes from one block's (lane's) copy to the next.
 
     Local memory is interleaved, as the hardware's is: the lanes' copies of a word lie side by side, ``word_stride``
-    is the bytes to those of the next word (0: each copy in one piece).
+    is the bytes to those of the next word (0: each copy in one piece).  ``written``, where an argument came without
+    contents, has a bool per byte: has anybody written it yet?
     """
 
     base: int
@@ -95,6 +111,7 @@ class Allocation:
     lane_stride: int = 0
     word_stride: int = 0
     pos: Pos | None = None
+    written: np.ndarray | None = None
     _typed: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
 
     def inner(self, offset: Any) -> Any:
@@ -116,17 +133,34 @@ class Allocation:
         return next((view for view in self.views if view.name == name), self.views[0])
 
     def describe(self, address: int, name: str = "") -> str:
-        """An address in words: ``x[0, 256]``."""
+        """An address in words: ``x[0, 256]``, ``particles[3].mass``."""
         view = self.view(name)
-        index = ", ".join(str(int(k)) for k in view.index(address - self.base))
-        return f"{view.name}[{index}]"
+        index = [int(k) for k in view.index(address - self.base)]
+        inside = address - self.base - view.offset - sum(k * by for k, by in zip(index, view.strides, strict=True))
+        part = _part(view.dtype, inside)
+        if not view.shape:  # a single number or record
+            return view.name + part
+        return f"{view.name}[{', '.join(map(str, index))}]{part}"
+
+
+def _part(dtype: np.dtype[Any], inside: int) -> str:
+    """What of an element lies at this byte: ``.mass``, ``.at[1]``, ``.imag``; "" for all of it."""
+    if dtype.subdtype is not None:
+        base, shape = dtype.subdtype
+        index = np.unravel_index(inside // base.itemsize, shape) if inside < dtype.itemsize else ()
+        return f"[{', '.join(str(int(k)) for k in index)}]" + _part(base, inside % base.itemsize)
+    for name, (of, offset, *_) in (dtype.fields or {}).items():
+        if offset <= inside < offset + of.itemsize:
+            return f".{name}{_part(of, inside - offset)}"
+    return ".imag" if dtype.kind == "c" and inside * 2 == dtype.itemsize else ""
 
 
 @dataclass(slots=True, eq=False)
 class Access:
     """The static side of one memory operation, which observers see; ``index`` numbers them in program order.
 
-    ``purpose`` is ``kind``, or for an ``elem`` the kind of the operation that its address is for.
+    ``purpose`` is ``kind``, or for an ``elem`` the kind of the operation that its address is for.  The address is a
+    multiple of ``align``.
     ``cached`` is the allocation that the operation last hit, ``writable`` the one that it last found writable; they
     die whenever the memory map changes.
     """
@@ -137,6 +171,7 @@ class Access:
     itemsize: int
     count: int
     nbytes: int
+    align: int
     pos: Pos
     name: str
     index: int
@@ -152,10 +187,20 @@ def make_access(op: Op, index: int, purpose: str = "") -> Access:
     size = SIZES[op.dtype]
     guard = 1 if op.attr.get("guarded") else 0
     count = {"ld": len(op.dst), "st": len(op.src) - 1 - guard}.get(op.kind, 1)
-    name = op.attr.get("name", "")
-    shift = size.bit_length() - 1
     return Access(
-        op, op.kind, op.dtype, size, count, size * count, op.pos, name, index, DT[op.dtype], shift, purpose or op.kind
+        op=op,
+        kind=op.kind,
+        dtype=op.dtype,
+        itemsize=size,
+        count=count,
+        nbytes=size * count,
+        align=op.attr.get("align", size * count),
+        pos=op.pos,
+        name=op.attr.get("name", ""),
+        index=index,
+        numpy=DT[op.dtype],
+        shift=size.bit_length() - 1,
+        purpose=purpose or op.kind,
     )
 
 
@@ -166,6 +211,7 @@ class Memory:
         self.allocations: list[Allocation] = []
         self._bases: list[int] = []
         self._top = GLOBAL_BASE
+        self._flagged: list[tuple[np.ndarray, np.ndarray]] = []
 
     def add(self, allocation: Allocation) -> Allocation:
         """Enter an allocation at its address."""
@@ -190,10 +236,13 @@ class Memory:
         """The allocation of which some view has this name."""
         return next((a for a in self.allocations if any(v.name == name for v in a.views)), None)
 
-    def add_arrays(self, arrays: Iterable[tuple[str, np.ndarray]]) -> list[int]:
+    def add_arrays(
+        self, arrays: Iterable[tuple[str, np.ndarray]], written: Sequence[tuple[np.ndarray, np.ndarray]] = ()
+    ) -> list[int]:
         """Enter argument arrays (name, array); returns the address of each one's element [0, 0, …].
 
-        Arrays that share bytes share one allocation, which spans the bytes of their common owner.
+        Arrays that share bytes share one allocation, which spans the bytes of their common owner.  ``written`` pairs
+        arrays that came without contents with their flags, one per byte from the array's first to its last.
         """
         arrays = list(arrays)
         bounds = [_owner_bounds(array) for _, array in arrays]
@@ -207,16 +256,37 @@ class Memory:
                 name, array = arrays[k]
                 offset = array.__array_interface__["data"][0] - low if array.size else 0
                 addresses[k] = base + offset
-                code = code_of(array.dtype)
-                if code is None:
-                    raise TypeError(
-                        f"array {name!r} has dtype {array.dtype}, which the simulator's machine does not hold"
-                    )
-                views.append(View(name, code, array.shape, array.strides, offset, array.flags.writeable))
+                views.append(View(name, array.dtype, array.shape, array.strides, offset, array.flags.writeable))
             data = _bytes_at(low, high, [arrays[k][1] for k in members])
-            self.add(Allocation(base, base + high - low, views[0].name, "global", data, tuple(views)))
+            found = self.add(Allocation(base, base + high - low, views[0].name, "global", data, tuple(views)))
+            self._flag(found, low, [arrays[k][1] for k in members], written)
             self._top = -(-(base + high - low + GUARD) // ALIGNMENT) * ALIGNMENT
         return addresses
+
+    def _flag(
+        self,
+        allocation: Allocation,
+        low: int,
+        members: list[np.ndarray],
+        written: Sequence[tuple[np.ndarray, np.ndarray]],
+    ) -> None:
+        """Note which bytes of an allocation, whose first is at ``low`` on the host, nobody has written yet."""
+        for array, flags in written:
+            if not array.size or not any(array is member for member in members):
+                continue
+            first, last = np.lib.array_utils.byte_bounds(array)
+            if flags.dtype != np.bool_ or flags.shape != (last - first,):
+                raise ValueError(f"flags of an array of {last - first} bytes are as many bools, not {flags!r}")
+            if allocation.written is None:
+                allocation.written = np.ones(allocation.end - allocation.base, bool)
+            part = allocation.written[first - low : last - low]
+            part &= flags
+            self._flagged.append((part, flags))
+
+    def return_flags(self) -> None:
+        """Tell the caller's flags what was written since."""
+        for part, flags in self._flagged:
+            flags |= part
 
 
 def _owner_bounds(array: np.ndarray) -> tuple[int, int]:

@@ -12,10 +12,10 @@ import random
 
 import numpy as np
 
-from simulator.machine import warp
-from simulator.machine.faults import Fault, Place
-from simulator.machine.group import Group, by_operation, elsewhere, threads_of
+from simulator.machine import grids, warp, whereabouts
+from simulator.machine.group import Group
 from simulator.machine.split import Split
+from simulator.machine.whereabouts import by_operation
 from simulator.program import Op, Term
 
 PATIENCE = 1_000
@@ -25,7 +25,7 @@ SHORTEST = 16
 
 
 class Pick:
-    """Chooses who goes next: ``first``, ``last`` or ``random`` with a seed."""
+    """Chooses who goes next: ``first``, ``last``, ``round-robin`` (everybody in turn) or ``random`` with a seed."""
 
     def __init__(self, order: str, seed: int = 0) -> None:
         self.order = order
@@ -37,7 +37,10 @@ class Pick:
 
     def __call__(self, runnable: list[Split]) -> Split:
         if self.order == "random":
-            return runnable[self._random.randrange(len(runnable))]
+            return runnable[int(self._random.random() * len(runnable))]
+        if self.order == "round-robin":
+            self._turns += 1
+            return runnable[self._turns % len(runnable)]
         best = max if self.order == "last" else min
         if self._turns >= self._patience and self._favourite is not None:
             # Spinning lanes lose patience sooner each time, until somebody waits or leaves.
@@ -81,7 +84,7 @@ class Splits:
         self.runnable = self._fresh() if splits is None else splits
         while self.runnable or self.waiting:
             if not self.runnable:
-                self._stuck()
+                raise whereabouts.never_arrive(self.group, self.waiting, self._absent)
             self._step(self.pick(self.runnable))
 
     def _fresh(self) -> list[Split]:
@@ -97,24 +100,27 @@ class Splits:
     # -- one step ---------------------------------------------------------------------------------------------
 
     def _step(self, split: Split) -> None:
-        """One segment of one split, or the end of its block."""
-        group = self.group
-        group.spend(split, self.waiting)
-        segments = self.code.blocks[split.block]
-        if split.segment < len(segments):
-            segment = segments[split.segment]
-            if segment.sync is not None:
-                self._wait(split, segment.sync)
-                return
-            assert segment.function is not None
-            segment.function(split, split.values)
-            split.segment += 1
+        """One segment of one split; a whole warp goes on to where its turn could make a difference."""
+        spend, blocks, unseen = self.group.spend, self.code.blocks, self.code.unseen
+        while True:
+            spend(split, self.waiting, self.runnable)
+            segments = blocks[split.block]
             if split.segment < len(segments):
+                segment = segments[split.segment]
+                if segment.sync is not None:
+                    self._wait(split, segment.sync)
+                    return
+                assert segment.function is not None
+                segment.function(split, split.values)
+                split.segment += 1
+                if split.segment < len(segments):
+                    return
+            split.segment = 0
+            term = self.program.blocks[split.block].term
+            assert term is not None
+            self._terminate(split, term)
+            if term.kind == "exit" or split.mask is not None or split.block not in unseen:
                 return
-        split.segment = 0
-        term = self.program.blocks[split.block].term
-        assert term is not None
-        self._terminate(split, term)
 
     def _terminate(self, split: Split, term: Term) -> None:
         if term.kind == "exit":
@@ -127,7 +133,11 @@ class Splits:
             split.block = term.to[0]
         else:
             assert term.cond is not None
+            if self.group.shadow is not None:
+                self.group.shadow.branch(split, term)
             condition = split.values[term.cond]
+            if split.block in self.group.sides:
+                self.group.took(split, condition)
             if type(condition) is np.ndarray:
                 condition = split.expand(condition, "b1")
                 active = split.active()
@@ -175,6 +185,8 @@ class Splits:
             if other in self.waiting and other.waiting is not None and other.waiting.kind != "bar":
                 self._try_warp(other)
         self._try_barrier(split.lanes.first_block)
+        if self.waiting and not self.runnable:
+            self._try_grid()
 
     def _try_warp(self, split: Split) -> None:
         """Run a warp operation once every named lane that has not exited stands at it."""
@@ -241,11 +253,28 @@ class Splits:
             return
         if any(found.lanes.first_block == block for found in self.runnable):
             return
-        groups = by_operation(at_barrier)
-        if not all(_meets(members[0].waiting, groups[0][0].waiting) for members in groups):
-            raise self._barriers_differ(at_barrier)
+        if not _one_barrier(at_barrier):
+            raise whereabouts.barriers_differ(self.group, at_barrier)
+        if grids.of_grid(at_barrier[0].waiting):
+            self._try_grid()
+        else:
+            self._open(at_barrier)
+
+    def _try_grid(self) -> None:
+        """Let all blocks pass a barrier of the grid once all threads that have not exited wait at it."""
+        if self.runnable or not all(grids.of_grid(found.waiting) for found in self.waiting):
+            return
+        if not _one_barrier(self.waiting):
+            raise grids.differ(self.group, self.waiting)
+        op = self.waiting[0].waiting
+        assert op is not None
+        grids.check_arrived(self.group, self.waiting, op)
+        self._open(list(self.waiting))
+
+    def _open(self, at_barrier: list[Split]) -> None:
+        """Everybody is there: let them pass."""
         passing: list[tuple[Split, Op]] = []
-        for members in groups:
+        for members in by_operation(at_barrier):
             op = members[0].waiting
             assert op is not None
             self.group.check_skipped(members, op)
@@ -255,6 +284,9 @@ class Splits:
             passing += [(self._merged(found), op) for found in by_warp.values()]
         if passing[0][1].dst:
             warp.reduce_at_barrier(passing)
+            for split, op in passing:
+                if self.group.shadow is not None:
+                    self.group.shadow.after(split, op, (split.values[op.src[0]],), (split.values[op.dst[0]],))
         for split, op in passing:
             if self.group.hooks.barrier is not None:
                 self.group.hooks.barrier(split, op)
@@ -272,36 +304,10 @@ class Splits:
 
     # -- verdicts ---------------------------------------------------------------------------------------------
 
-    def _barriers_differ(self, splits: list[Split]) -> Fault:
-        first = splits[0].waiting
-        here = [split for split in splits if split.waiting is first]
-        there = [split for split in splits if split.waiting is not first]
-        return Fault(
-            "barrier-divergence",
-            (_place(here), _place([s for s in there if s.waiting is there[0].waiting])),
-            missing=threads_of(there),
-            waiting=threads_of(here),
-            elsewhere=elsewhere(there),
-            exited=(),
-        )
-
-    def _stuck(self) -> None:
-        """Nobody can run: say who waits where."""
-        # A barrier would open if the warp operations before it did: they are the cause.
-        split = next(found for found in self.waiting if found.waiting is not None and found.waiting.kind != "bar")
-        op = split.waiting
-        assert op is not None
-        absent = (self._named(split) & self.group.live(split).reshape(-1, 32))[0] & ~split.active()[0]
-        missing = tuple(int(lane) for lane in np.flatnonzero(absent))
-        there = [s for s in self.waiting if s.warp == split.warp and s is not split]
-        raise Fault(
-            "warp-sync",
-            (_place([split]), *([_place(there[:1])] if there else [])),
-            operation=warp.describe(op),
-            warp=split.lanes.first_thread // 32,
-            missing=missing,
-            elsewhere=elsewhere(there),
-        )
+    def _absent(self, split: Split) -> list[int]:
+        """Lanes that the mask of a waiting split names and that have not come."""
+        named = self._named(split)[0] & self.group.live(split)[0] & ~split.active()[0]
+        return np.flatnonzero(named).tolist()
 
 
 def _together(splits: list[Split]) -> Split:
@@ -324,13 +330,12 @@ def _together(splits: list[Split]) -> Split:
     return whole
 
 
+def _one_barrier(splits: list[Split]) -> bool:
+    """Do these splits all wait at one barrier, or at copies of it?"""
+    return all(_meets(members[0].waiting, splits[0].waiting) for members in by_operation(splits))
+
+
 def _meets(one: Op | None, other: Op | None) -> bool:
     """May lanes that wait at these operations go on together?  Any two syncwarps may (PTX ISA, bar.warp.sync)."""
     assert one is not None and other is not None
     return warp.same_source(one, other) or one.kind == other.kind == "syncwarp"
-
-
-def _place(splits: list[Split]) -> Place:
-    op = splits[0].waiting
-    assert op is not None
-    return Place(op.pos, splits[0].lanes.first_block, threads_of(splits), warp.describe(op))

@@ -72,6 +72,8 @@ def describe(op: Op) -> str:
             return f"{op.attr['mode']}_sync"
         case "match":
             return f"match_{op.attr['mode']}_sync"
+        case "bar" if op.attr.get("scope") == "grid":
+            return "grid.sync"
         case "bar":
             return "syncthreads" + (f"_{op.attr['reduce']}" if op.attr.get("reduce") else "")
     return op.kind
@@ -161,6 +163,15 @@ def undefined_reads(split: Split, source: np.ndarray, mask: Value) -> np.ndarray
     there = np.take_along_axis(active, wanted, 1) & ((words >> wanted.astype(np.uint32)) & np.uint32(1) != 0)
     bad = active & ~there
     return bad if bad.any() else None
+
+
+def absences(split: Split, source: np.ndarray) -> np.ndarray:
+    """Why lanes ``source``, of shape (warps, 32), take no part: "no thread", "returned" or "elsewhere" each."""
+    group, (warps, _) = split.group, source.shape
+    first = 32 * (np.arange(warps) % (split.lanes.P // 32)) + split.lanes.first_thread
+    gone = np.take_along_axis(group.exited[group.region(split)].reshape(-1, 32), source, 1)
+    nobody = first[:, None] + source >= group.geometry.threads
+    return np.where(nobody, "no thread", np.where(gone, "returned", "elsewhere"))
 
 
 def _tell(split: Split, op: Op) -> None:

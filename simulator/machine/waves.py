@@ -13,6 +13,7 @@ import numpy as np
 
 from simulator.machine import warp
 from simulator.machine.code import Code
+from simulator.machine.grids import check_arrived, of_grid
 from simulator.machine.group import Group
 from simulator.machine.split import Join, Split
 from simulator.machine.values import narrow
@@ -82,6 +83,8 @@ class Wave:
                 return self._leave(split.join)
             else:
                 taken = self._side(split, term)
+                if split.block in group.sides:
+                    group.took(split, taken)
                 if type(taken) is not bool:
                     return self._diverge(split, term, taken)
                 split.block = term.to[0] if taken else term.to[1]
@@ -120,6 +123,8 @@ class Wave:
     def _side(self, split: Split, term: Term) -> bool | np.ndarray:
         """Where a branch sends the active lanes: all to one side (a bool), or those that jump."""
         assert term.cond is not None
+        if self.group.shadow is not None:
+            self.group.shadow.branch(split, term)
         condition = split.values[term.cond]
         if type(condition) is not np.ndarray:
             return bool(condition)
@@ -186,7 +191,10 @@ class Wave:
         """Is everybody here whom the operation needs?"""
         mask = split.mask
         if op.kind == "bar":
-            return mask is None or not (self.group.live(split) & ~mask)[mask.any(1)].any()
+            if mask is None:
+                return True
+            missing = self.group.live(split) & ~mask
+            return not (missing if of_grid(op) else missing[mask.any(1)]).any()
         members = split.values[op.src[-1]]
         if mask is None:
             return True
@@ -194,9 +202,13 @@ class Wave:
 
     def _pass_barrier(self, split: Split, op: Op) -> None:
         self.group.check_skipped([split], op)
+        if of_grid(op):
+            check_arrived(self.group, [split], op)
         self.patience = PATIENCE
         if op.dst:
             warp.reduce_at_barrier([(split, op)])
+            if self.group.shadow is not None:
+                self.group.shadow.after(split, op, (split.values[op.src[0]],), (split.values[op.dst[0]],))
         if self.group.hooks.barrier is not None:
             self.group.hooks.barrier(split, op)
 

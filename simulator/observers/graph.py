@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-NOTHING = -1
-"""In place of a node number: nothing that came from an input."""
+from simulator.machine.shadow import NOTHING
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,19 +13,20 @@ part of a value.  Meant for small launches; ``LIMIT`` nodes are the most.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from simulator.errors import integer
+from simulator.kinds import KINDS
 from simulator.machine.memory import Allocation, Memory
+from simulator.machine.shadow import NOTHING, Shadow
 from simulator.machine.split import Split
 from simulator.machine.values import expand
 from simulator.machine.warp import sources, undefined_reads
-from simulator.observers.graph import NOTHING, Batch, Nodes
-from simulator.program import KINDS, SIZES, Op, Program
+from simulator.observers.graph import Batch, Nodes
+from simulator.observers.places import Places, places
+from simulator.program import SIZES, Op, Program
 
 LIMIT = 2_000_000
 """Nodes of a launch; past it the launch is too large to be drawn anyway."""
@@ -62,14 +63,14 @@ def element_at(array: str, shape: tuple[int, ...], index: int | tuple[int, ...])
     return tuple(k % extent for k, extent in zip(where, shape, strict=True))
 
 
-class Lineage:
+class Lineage(Shadow):
     """The shadow that a launch carries for ``lineage=True``, and afterwards the graph of what came from what."""
 
     def __init__(self, limit: int = LIMIT) -> None:
+        super().__init__()
         self.nodes = Nodes()
         self.limit = limit
         self._memory: Memory = Memory()
-        self._slots = 0
         self._written: dict[Allocation, np.ndarray] = {}
 
     # -- questions --------------------------------------------------------------------------------------------
@@ -118,24 +119,10 @@ class Lineage:
     # -- the machine's side -----------------------------------------------------------------------------------
 
     def launch(self, program: Program, memory: Memory) -> None:
-        """A launch begins."""
+        super().launch(program, memory)
         self._memory = memory
-        self._slots = len(program.slots)
-
-    def absorb(self, split: Split, other: Split, slots: Iterable[int]) -> None:
-        """Two splits meet: merge the node numbers of ``slots``."""
-        mine, theirs, n = split.values, other.values, self._slots
-        for slot in slots:
-            a, b = mine[n + slot], theirs[n + slot]
-            if a is b:
-                continue
-            assert split.mask is not None
-            shape = (split.lanes.nb, split.lanes.P)
-            merged = np.where(split.mask, NOTHING if a is None else a, NOTHING if b is None else b)
-            mine[n + slot] = np.broadcast_to(merged, shape)
 
     def after(self, split: Split, op: Op, given: tuple[Any, ...], made: tuple[Any, ...]) -> None:
-        """An operation ran for the active lanes: ``given`` and ``made`` are the values of its sources and results."""
         values, n = split.values, self._slots
         behind = [values[n + slot] for slot in op.src]
         group = KINDS[op.kind].group
@@ -200,12 +187,12 @@ class Lineage:
         for k, result in enumerate(made):
             items = expand(result, split.lanes, op.dtype)[active]
             numbers = np.full(len(items), NOTHING)
-            for place in self._places(split, active, given[0], op, k):
+            for place in places(split, active, given[0], SIZES[op.dtype], k * SIZES[op.dtype]):
                 numbers[place.lanes] = self._load_from(split, op, active, place, items)
             found.append(self._scatter(split, active, numbers, numbers != NOTHING))
         return found
 
-    def _load_from(self, split: Split, op: Op, active: np.ndarray, place: _Places, items: np.ndarray) -> np.ndarray:
+    def _load_from(self, split: Split, op: Op, active: np.ndarray, place: Places, items: np.ndarray) -> np.ndarray:
         columns = self._stored(place, SIZES[op.dtype])
         fresh = np.logical_and.reduce([column == NOTHING for column in columns])
         known = np.logical_or.reduce([column >= 0 for column in columns])
@@ -232,7 +219,7 @@ class Lineage:
             numbers = behind[1 + k]
             parents = np.broadcast_to(NOTHING if numbers is None else numbers, active.shape)[active]
             items = split.expand(value, op.dtype)[active]
-            for place in self._places(split, active, given[0], op, k):
+            for place in places(split, active, given[0], SIZES[op.dtype], k * SIZES[op.dtype]):
                 mine = parents[place.lanes]
                 name = place.allocation.view(op.attr.get("name", "")).name
                 elements = place.allocation.view(name).element(place.offsets)
@@ -252,7 +239,7 @@ class Lineage:
         parents = np.broadcast_to(NOTHING if operand is None else operand, active.shape)[active]
         before = np.full(len(parents), NOTHING)
         items = split.expand(given[len(op.src) - 1], op.dtype)[active]
-        for place in self._places(split, active, given[0], op, 0):
+        for place in places(split, active, given[0], SIZES[op.dtype]):
             written = self._behind(place.allocation)
             name = place.allocation.view(op.attr.get("name", "")).name
             elements = place.allocation.view(name).element(place.offsets)
@@ -310,12 +297,12 @@ class Lineage:
             self._written[allocation] = np.full(len(allocation.data), NOTHING)
         return self._written[allocation]
 
-    def _write(self, place: _Places, numbers: np.ndarray, size: int) -> None:
+    def _write(self, place: Places, numbers: np.ndarray, size: int) -> None:
         written = self._behind(place.allocation)
         for k in range(size):
             written[place.bytes + k] = numbers
 
-    def _stored(self, place: _Places, size: int) -> list[np.ndarray]:
+    def _stored(self, place: Places, size: int) -> list[np.ndarray]:
         """The nodes behind the bytes of each lane's element, every node once."""
         written = self._behind(place.allocation)
         columns = [written[place.bytes]]
@@ -325,31 +312,3 @@ class Lineage:
             if not known.all():
                 columns.append(np.where(known, NOTHING, column))
         return columns
-
-    def _places(self, split: Split, active: np.ndarray, address: Any, op: Op, k: int) -> Iterator[_Places]:
-        """Per allocation: which active lanes touch it, where."""
-        size = SIZES[op.dtype]
-        rows, columns = np.nonzero(active)
-        addresses = split.expand(address, "i8")[active] + k * size
-        left = np.ones(len(addresses), bool)
-        while left.any():
-            first = int(addresses[left][0])
-            found = split.group.memory.find(first, first + size)
-            assert found is not None
-            here = left & (addresses >= found.base) & (addresses < found.end)
-            left &= ~here
-            offsets = addresses[here] - found.base
-            block = rows[here] + split.lanes.first_block - split.group.first_block
-            thread = columns[here] + split.lanes.first_thread
-            copy = block * found.block_stride + thread * found.lane_stride
-            yield _Places(found, np.flatnonzero(here), offsets, found.inner(offsets) + copy)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Places:
-    """Lanes that touch one allocation: numbers among the active ones, offsets in its window, bytes of its data."""
-
-    allocation: Allocation
-    lanes: np.ndarray
-    offsets: np.ndarray
-    bytes: np.ndarray

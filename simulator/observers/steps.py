@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from simulator.machine.group import display_name
-from simulator.machine.memory import Access, Allocation, Memory, View
+from simulator.machine.memory import Access, Allocation, Memory, View, numpy_of
 from simulator.machine.observer import Observer
 from simulator.machine.split import Split
 from simulator.machine.values import DT, Lanes
 from simulator.observers.warps import MaskCounts, one_block, requests
-from simulator.program import SIZES, Op, Program, Slot, c_strides
+from simulator.program import Op, Program, Slot, c_strides
 
 MAX_EVENTS = 1 << 20
 """Requests that a log holds by default; in the worst case (an address per lane) about 300 bytes each."""
@@ -109,13 +109,13 @@ class Steps(Observer):
             for view in allocation.views:
                 self.arrays[view.name] = _describe(allocation, view)
         for alloc in program.allocs.values():
-            name = display_name(alloc.name)
+            name, dtype = display_name(alloc.name), numpy_of(alloc.dtype)
             if name not in self.arrays:
                 self.arrays[name] = ArrayInfo(
                     name,
-                    DT[alloc.dtype].name,
+                    dtype_name(dtype),
                     alloc.shape,
-                    c_strides(alloc.shape, SIZES[alloc.dtype]),
+                    c_strides(alloc.shape, dtype.itemsize),
                     alloc.space,
                     None,
                 )
@@ -199,4 +199,16 @@ class Steps(Observer):
 
 def _describe(allocation: Allocation, view: View) -> ArrayInfo:
     address = allocation.base + view.offset
-    return ArrayInfo(view.name, DT[view.dtype].name, view.shape, view.strides, allocation.space, address)
+    return ArrayInfo(view.name, dtype_name(view.dtype), view.shape, view.strides, allocation.space, address)
+
+
+def dtype_name(dtype: np.dtype[Any]) -> str:
+    """What a dtype is called: by NumPy, or a record with its fields.
+
+    >>> dtype_name(np.dtype("c8")), dtype_name(np.dtype([("x", "f4"), ("at", "i4", 2)]))
+    ('complex64', 'record(x: float32, at: int32[2])')
+    """
+    if dtype.fields is None:
+        base, shape = dtype.subdtype or (dtype, ())
+        return (base.name if base.fields is None else dtype_name(base)) + (f"{list(shape)}" if shape else "")
+    return f"record({', '.join(f'{name}: {dtype_name(field[0])}' for name, field in dtype.fields.items())})"

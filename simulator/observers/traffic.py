@@ -8,8 +8,8 @@ Rules of this file:
   distinct ones over the whole launch.
 * *ideal* is the fewest sectors that could hold the distinct bytes a request asks for, were they packed and aligned:
   32 lanes x 4 bytes need 4, one element for all lanes needs 1.
-* Only global memory has sectors here.  Shared memory is counted in requests (its banks are another observer's
-  question); constant memory has a cache of its own and local memory is interleaved by the hardware: requests only.
+* Only global memory has sectors here, only shared memory *wavefronts* (``observers.banks`` counts them).  Constant
+  memory has a cache of its own and local memory is interleaved by the hardware: requests only.
 * Counts are of the operations as the front end gives them: for Numba's typed IR, of the source as written.
 
 An affine address (uniform stride over the lanes, blocks and rows of a group) is counted from its coefficients, without
@@ -30,11 +30,15 @@ from simulator.machine.memory import Access, Allocation
 from simulator.machine.observer import Observer
 from simulator.machine.split import Split
 from simulator.machine.values import Affine, Lanes
+from simulator.observers.banks import Banks, wavefronts_of
 from simulator.observers.warps import MaskCounts, active, of_active, words_of
 
 SECTOR = 32
 """Bytes of a sector, the unit in which memory moves."""
 SHIFT = 5
+
+COSTLY = 4
+"""Sectors against ideal from which on a request is a costly one, whose stride is kept."""
 
 OPERATIONS = {"ld": "load", "st": "store", "atom": "atomic"}
 
@@ -44,13 +48,21 @@ RowKey = tuple[str, int, str, str, str]
 
 @dataclass(slots=True, eq=False)
 class Counter:
-    """The counts of one row.  ``touched`` maps an allocation's base address to a flag per sector of it."""
+    """The counts of one row.  ``touched`` maps an allocation's base address to a flag per sector of it.
+
+    ``apart``: bytes from lane to lane in the first request that took much more than it had to; 0 if they differ.
+    ``parts``: shape and strides (bytes) of the array.
+    """
 
     requests: int = 0
     sectors: int = 0
     ideal: int = 0
     lanes: int = 0
     bytes: int = 0
+    wavefronts: int = 0
+    ideal_wavefronts: int = 0
+    apart: int | None = None
+    parts: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
     touched: dict[int, np.ndarray] = field(default_factory=dict)
 
     @property
@@ -80,6 +92,7 @@ class Traffic(Observer):
         self._first: dict[RowKey, int] = {}
         self._known: dict[int, tuple[Allocation, Counter, np.ndarray | None]] = {}
         self._counts = MaskCounts()
+        self._banks = Banks()
 
     def access(self, split: Split, access: Access, allocation: Allocation, address: Any) -> None:
         known = self._known.get(access.index)
@@ -91,14 +104,22 @@ class Traffic(Observer):
             counter.requests += lanes.N // 32
             counter.lanes += lanes.N
             counter.bytes += lanes.N * nbytes
-            if flags is None or self._count_pattern(counter, flags, lanes, allocation.base, address, nbytes):
+            if flags is None:
+                if allocation.space == "shared":
+                    self._count_banks(counter, split, access, address)
+                return
+            if self._count_pattern(counter, flags, lanes, allocation.base, address, nbytes):
                 return
         else:
             count, issued = self._counts(mask, lanes)
             counter.requests += issued
             counter.lanes += count
             counter.bytes += count * nbytes
-            if flags is None or not count:
+            if flags is None:
+                if count and allocation.space == "shared":
+                    self._count_banks(counter, split, access, address)
+                return
+            if not count:
                 return
         addresses = of_active(address, lanes, active(mask, lanes))
         _count_lanes(counter, flags, addresses, allocation.base, nbytes)
@@ -109,15 +130,26 @@ class Traffic(Observer):
 
     def _meet(self, access: Access, allocation: Allocation) -> tuple[Allocation, Counter, np.ndarray | None]:
         """The counter of an access, and the flags of the allocation's sectors if it is in global memory."""
-        array = allocation.view(access.name).name
-        key = (access.pos.file, access.pos.line, array, OPERATIONS[access.kind], allocation.space)
-        counter = self.rows.setdefault(key, Counter())
+        view = allocation.view(access.name)
+        key = (access.pos.file, access.pos.line, view.name, OPERATIONS[access.kind], allocation.space)
+        counter = self.rows.setdefault(key, Counter(parts=(view.shape, view.strides)))
         self._first[key] = min(access.index, self._first.get(key, access.index))
         if allocation.space != "global":
             return allocation, counter, None
         if allocation.base not in counter.touched:
             counter.touched[allocation.base] = np.zeros(-(-(allocation.end - allocation.base) // SECTOR), bool)
         return allocation, counter, counter.touched[allocation.base]
+
+    def _count_banks(self, counter: Counter, split: Split, access: Access, address: Any) -> None:
+        atomic = access.kind == "atom"
+        wavefronts, ideal = self._banks.count(split.lanes, split.mask, address, access.nbytes, atomic)
+        counter.wavefronts += wavefronts
+        counter.ideal_wavefronts += ideal
+        if counter.apart is None and wavefronts >= 2 * ideal and not atomic:
+            lanes, mask = split.lanes, split.mask
+            addresses = of_active(address, lanes, active(mask, lanes))
+            taken, _ = wavefronts_of(addresses, np.ones(addresses.shape, bool), access.nbytes, False)
+            counter.apart = apart(addresses[int(taken.argmax())])
 
     def _count_pattern(
         self, counter: Counter, flags: np.ndarray, lanes: Lanes, start: int, address: Any, nbytes: int
@@ -134,6 +166,8 @@ class Traffic(Observer):
             return False
         counter.sectors += plan.sectors
         counter.ideal += plan.ideal
+        if counter.apart is None and plan.sectors >= COSTLY * plan.ideal:
+            counter.apart = column or row
         first = base // SECTOR - start // SECTOR
         for at, shape, strides in plan.pieces:
             np.ndarray(shape, bool, flags, first + at, strides)[...] = True
@@ -201,20 +235,36 @@ def _spread(
     yield base // SECTOR, shape, (*(stride // SECTOR for _, stride, _ in dims), 1)
 
 
+def apart(addresses: np.ndarray) -> int:
+    """Bytes from each lane to the next, if most of those that differ are equally far apart; else 0.
+
+    >>> apart(np.arange(32) * 128), apart(np.arange(32) % 16 * -64), apart(np.arange(32) ** 2)
+    (128, -64, 0)
+    """
+    steps = np.diff(addresses)
+    found, counts = np.unique(steps[steps != 0], return_counts=True)
+    if not counts.size or 2 * counts.max() <= counts.sum():
+        return 0
+    return int(found[counts.argmax()])
+
+
 # -- from lanes ---------------------------------------------------------------------------------------------------
 
 
 def _count_lanes(counter: Counter, flags: np.ndarray, addresses: np.ndarray, start: int, nbytes: int) -> None:
     """Count from the addresses of the active lanes, (requests, 32)."""
+    in_order = addresses
     if (addresses[:, 1:] < addresses[:, :-1]).any():
         addresses = np.sort(addresses, axis=1)
     sectors, ideal = _sectors(addresses, nbytes)
+    if counter.apart is None and int(sectors.sum()) >= COSTLY * int(ideal.sum()):
+        counter.apart = apart(in_order[int((sectors / ideal).argmax())])
     counter.sectors += int(sectors.sum())
     counter.ideal += int(ideal.sum())
     offsets = addresses - start  # allocations start at multiples of a sector
     first = offsets >> SHIFT
     flags[first] = True
-    if not _is_aligned(nbytes):
+    if not _is_aligned(nbytes) or (offsets & (nbytes - 1)).any():
         last = (offsets + (nbytes - 1)) >> SHIFT
         while (first < last).any():
             first = np.minimum(first + 1, last)
@@ -222,14 +272,14 @@ def _count_lanes(counter: Counter, flags: np.ndarray, addresses: np.ndarray, sta
 
 
 def _is_aligned(nbytes: int) -> bool:
-    """Do accesses of this size lie in one sector?  The machine refuses those that are not aligned."""
+    """Do accesses of this size lie in one sector, wherever they are multiples of it?"""
     return nbytes <= SECTOR and nbytes & (nbytes - 1) == 0
 
 
 def _sectors(addresses: np.ndarray, nbytes: int) -> tuple[np.ndarray, np.ndarray]:
     """Distinct sectors and ideal sectors per row of 32 sorted addresses, each the start of ``nbytes`` bytes."""
     first = addresses >> SHIFT
-    if _is_aligned(nbytes):
+    if _is_aligned(nbytes) and not (addresses & (nbytes - 1)).any():
         return _distinct(first), -(-nbytes * _distinct(addresses) // SECTOR)
     # Sorted intervals of one length: each adds what lies beyond the end of the one before it.
     last = (addresses + (nbytes - 1)) >> SHIFT

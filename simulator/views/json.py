@@ -6,8 +6,8 @@ Columnar: a table is an object of equally long lists.  Top level::
     kernel, schedule     strings;  launch: {grid, block, dynamic_shared}
     truncated            does the log of the run lack accesses?  Counts are complete all the same
     arrays               table: name dtype shape strides space address        (strides and address in bytes)
-    lines                table: file line source array operation space requests sectors ideal unique wavefronts lanes
-                         bytes                                                (wavefronts: null where not observed)
+    lines                table: file line source array operation space requests sectors ideal unique wavefronts
+                         ideal_wavefronts lanes bytes                  (wavefronts: null outside shared memory)
     thread               {thread, block, steps, watched}: steps is a table: step operation array element index line
                          file; watched maps a variable to its values, "nan" and "inf" as strings
     accesses             {block, limit, complete, requests}: the requests of one block, a table: step round warp
@@ -82,7 +82,7 @@ def _plain(value: Any) -> Any:
 
 def _lines(trace: Trace) -> Table:
     rows = [{**asdict(row), "source": trace.source(row.file, row.line).strip()} for row in trace.lines]
-    counts = ("requests", "sectors", "ideal", "unique", "wavefronts", "lanes", "bytes")
+    counts = ("requests", "sectors", "ideal", "unique", "wavefronts", "ideal_wavefronts", "lanes", "bytes")
     return _table(rows, ("file", "line", "source", "array", "operation", "space", *counts))
 
 

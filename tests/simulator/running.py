@@ -48,6 +48,11 @@ def line_of(kernel: Any, text: str, nth: int = 0) -> int:
     return found[nth]
 
 
+def lines_of(fault: Fault) -> set[int]:
+    """The lines that a fault names: where it happened, and where the others are."""
+    return {place.pos.line for place in fault.places} | {pos.line for pos, *_ in fault.facts.get("elsewhere", ())}
+
+
 def zeros(count: Any, dtype: str = "i8") -> np.ndarray:
     return np.zeros(count, dtype)
 

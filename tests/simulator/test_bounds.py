@@ -1,4 +1,6 @@
-"""Out of bounds and read-only, in every order: array, index, line and thread are told; idle lanes point anywhere."""
+"""Addresses, in every order: out of bounds, counted from the end, overlapping, misaligned, read-only.
+
+Array, index, line and thread are told; idle lanes point anywhere."""
 
 from __future__ import annotations
 
@@ -6,11 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numba import cuda, float32, int32
 
+from simulator import simulate
 from simulator.frontend import lower_kernel
 from simulator.machine import Fault, launch
-from tests.simulator.running import every_way, fault_of, line_of, run, zeros
+from simulator.observers.bounds import NegativeIndices
+from simulator.observers.overlap import Overlap
+from tests.simulator.running import FIRST, VECTORS, WAVES, every_way, fault_of, line_of, run, zeros
 
 Way = dict[str, Any]
 
@@ -115,3 +122,142 @@ def test_read_only_arrays_are_not_written(way: Way) -> None:
         launch(program, (1, 1, 1), (32, 1, 1), (x,), **way)
     assert (caught.value.kind, caught.value.facts["array"]) == ("read-only", "x")
     assert not x.any()
+
+
+# -- counted from the end ---------------------------------------------------------------------------------------------
+
+
+@cuda.jit
+def left_neighbour(x, out):
+    t = cuda.grid(1)
+    if t < x.shape[0]:
+        out[t] = x[t - 1, -1]
+
+
+@cuda.jit
+def left_neighbour_round_the_corner(x, out):
+    t = cuda.grid(1)
+    if t < x.shape[0]:
+        out[t] = x[(t - 1) % x.shape[0], -1]
+
+
+def wrapped(kernel: Any, grid: int, block: int, *args: Any, **way: Any) -> list[Fault]:
+    observer = NegativeIndices()
+    run(kernel, grid, block, *args, observers=(observer,), **way)
+    return observer.faults()
+
+
+@every_way
+def test_a_negative_index_that_came_out_of_a_subtraction(way: Way) -> None:
+    x, out = np.arange(140.0).reshape(70, 2), np.zeros(70)
+    (fault,) = wrapped(left_neighbour, 3, 32, x, out, **way)
+    facts = {key: fault.facts[key] for key in ("array", "axis", "index", "extent", "count")}
+    assert facts == {"array": "x", "axis": 0, "index": -1, "extent": 70, "count": 1}
+    assert (fault.places[0].block, fault.places[0].threads, fault.places[0].access) == (0, (0,), "ld")
+    assert not wrapped(left_neighbour_round_the_corner, 3, 32, x, out, **way)
+
+
+def test_a_negative_index_is_a_warning_and_names_the_element() -> None:
+    trace = simulate(left_neighbour, check=True)[3, 32](np.zeros((70, 2)), np.zeros(70))
+    (found,) = trace.findings
+    line = line_of(left_neighbour, "x[t - 1")
+    assert found.message == (
+        f"{__file__}:{line}: thread 0 of block 0 reads x at index -1 along axis 0, which counts from the end: "
+        "index 69 of 70"
+    )
+    assert (found.kind, found.severity) == ("negative-index", "warning")
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.lists(st.integers(-8, 7), min_size=1, max_size=40))
+def test_negative_lanes_are_exact(given_indices: list[int]) -> None:
+    index = np.array(given_indices)
+    negative = index < 0
+    for way in (WAVES, VECTORS, FIRST):
+        found = wrapped(indexed, 1, len(index), np.arange(8), index, zeros(len(index)), **way)
+        assert [one.facts["count"] for one in found] == ([negative.sum()] if negative.any() else [])
+        for one in found:
+            (thread,) = one.places[0].threads
+            assert one.facts["index"] == index[thread] < 0
+
+
+# -- dynamic shared arrays that overlap -------------------------------------------------------------------------------
+
+
+@cuda.jit
+def two_that_are_one(x, out):
+    floats = cuda.shared.array(0, float32)
+    counts = cuda.shared.array(0, int32)
+    t = cuda.threadIdx.x
+    floats[t] = x[t]
+    cuda.syncthreads()
+    counts[t] = t
+    cuda.syncthreads()
+    out[t] = floats[cuda.blockDim.x - 1 - t]
+
+
+@cuda.jit
+def two_parts(x, out):
+    floats = cuda.shared.array(0, float32)[: cuda.blockDim.x]
+    counts = cuda.shared.array(0, int32)[cuda.blockDim.x :]
+    t = cuda.threadIdx.x
+    floats[t] = x[t]
+    counts[t] = t
+    cuda.syncthreads()
+    out[t] = floats[cuda.blockDim.x - 1 - t] + counts[t]
+
+
+@cuda.jit
+def one_after_the_other(x, out):
+    floats = cuda.shared.array(0, float32)
+    counts = cuda.shared.array(0, int32)
+    t = cuda.threadIdx.x
+    floats[t] = x[t]
+    cuda.syncthreads()
+    value = floats[cuda.blockDim.x - 1 - t]
+    cuda.syncthreads()
+    counts[t] = t
+    cuda.syncthreads()
+    out[t] = value + counts[t]
+
+
+def overlaps(kernel: Any, threads: int, nbytes: int, **way: Any) -> list[Fault]:
+    observer = Overlap()
+    x, out = np.arange(threads, dtype=np.float32), np.zeros(threads, np.float32)
+    run(kernel, 2, threads, x, out, observers=(observer,), dynamic_shared=nbytes, **way)
+    return observer.faults()
+
+
+@every_way
+@pytest.mark.parametrize("threads", [1, 33, 64])
+def test_dynamic_shared_arrays_start_at_one_place(way: Way, threads: int) -> None:
+    (fault,) = overlaps(two_that_are_one, threads, 8 * threads, **way)
+    (thread,) = fault.places[0].threads
+    assert (fault.kind, fault.facts["array"], fault.facts["other"]) == ("shared-overlap", "floats", "counts")
+    assert fault.facts["at"] == (threads - 1 - thread,)
+    assert fault.facts["count"] == 2 * threads
+    assert fault.facts["declared"] == line_of(two_that_are_one, "counts =")
+    assert fault.places[0].pos.line == line_of(two_that_are_one, "out[t]")
+    for kernel in (two_parts, one_after_the_other):
+        assert not overlaps(kernel, threads, 8 * threads, **way)
+
+
+# -- alignment --------------------------------------------------------------------------------------------------------
+
+
+@cuda.jit
+def plain_copy(x, out):
+    t = cuda.threadIdx.x
+    out[t] = x[t]
+
+
+@every_way
+def test_an_element_at_an_odd_address(way: Way) -> None:
+    memory = np.zeros(256, np.uint8)
+    start = -memory.__array_interface__["data"][0] % 16
+    x = memory[start + 2 : start + 2 + 128].view("f4")
+    fault = fault_of(plain_copy, 1, 32, x, zeros(32, "f4"), **way)
+    assert (fault.kind, fault.facts["array"], fault.facts["nbytes"]) == ("misaligned-access", "x", 4)
+    assert fault.facts["address"] % 4 == 2
+    aligned = memory[start + 4 : start + 4 + 128].view("f4")
+    run(plain_copy, 1, 32, aligned, zeros(32, "f4"), **way)

@@ -10,6 +10,7 @@ from simulator.catalogue import CATALOGUE, finding_of
 from simulator.findings import KINDS, SEVERITIES, Finding, Launch, Replay, Site, unravel
 from simulator.machine.faults import Fault, Place
 from simulator.machine.limits import check_limits
+from simulator.machine.whereabouts import Parting
 from simulator.program import Alloc, Pos, Program
 
 FLAT = Launch((4, 1, 1), (64, 1, 1))
@@ -68,6 +69,22 @@ def test_unravel(number: int, shape: tuple[int, int, int], index: tuple[int, int
             id="raw-address",
         ),
         pytest.param(
+            Fault(
+                "out-of-bounds",
+                (Place(HERE, 0, (1,), "st"),),
+                array="x",
+                address=0x7F0000000040,
+                nbytes=4,
+                count=1,
+                nearest=("x", 64, 4),
+            ),
+            FLAT,
+            "k.py:12: thread 1 of block 0 writes 4 bytes at address 0x7f0000000040 of array 'x', "
+            "outside every allocation: it ends 4 bytes past the end of x (64 bytes)",
+            "address arithmetic",
+            id="past-an-allocation",
+        ),
+        pytest.param(
             Fault("misaligned-access", (Place(HERE, 0, (1,), "ld"),), array="x", address=0x7F0000000004, nbytes=16),
             FLAT,
             "k.py:12: thread 1 of block 0 accesses 16 bytes of x at address 0x7f0000000004, "
@@ -86,15 +103,17 @@ def test_unravel(number: int, shape: tuple[int, int, int], index: tuple[int, int
         pytest.param(
             Fault(
                 "barrier-divergence",
-                (Place(HERE, 0, tuple(range(40)), "syncthreads"), Place(THERE, 0, tuple(range(40, 64)), "syncthreads")),
+                (Place(HERE, 0, tuple(range(40)), "syncthreads"),),
                 missing=tuple(range(40, 64)),
                 waiting=tuple(range(40)),
                 elsewhere=((THERE, "syncthreads", tuple(range(40, 64))),),
                 exited=(),
+                parted=Parting(Pos("", 9), tuple(range(40)), 12, tuple(range(40, 64)), 19),
             ),
             FLAT,
             "k.py:12: threads 0 to 39 (40 of them) of block 0 wait at syncthreads, but threads 40 to 63 (24 of them) "
-            "do not arrive: threads 40 to 63 (24 of them) wait at syncthreads on line 20",
+            "wait at syncthreads on line 20; they parted on line 9: threads 0 to 39 (40 of them) went on to line 12, "
+            "threads 40 to 63 (24 of them) to line 19",
             "move the barrier",
             id="barrier-divergence",
         ),
@@ -104,11 +123,11 @@ def test_unravel(number: int, shape: tuple[int, int, int], index: tuple[int, int
                 (Place(HERE, 0, (1, 2), "syncthreads"),),
                 missing=(0,),
                 waiting=(1, 2),
-                elsewhere=(),
+                elsewhere=((THERE, "return", (0,)),),
                 exited=(0,),
             ),
             FLAT,
-            "k.py:12: threads 1, 2 of block 0 wait at syncthreads, but thread 0 went past it and returned",
+            "k.py:12: threads 1, 2 of block 0 wait at syncthreads, but thread 0 went past it and returned on line 20",
             "move the barrier",
             id="barrier-skipped",
         ),
@@ -124,7 +143,7 @@ def test_unravel(number: int, shape: tuple[int, int, int], index: tuple[int, int
         pytest.param(
             Fault(
                 "warp-sync",
-                (Place(HERE, 0, (0, 1)), Place(THERE, 0, (5, 9))),
+                (Place(HERE, 0, (0, 1)),),
                 operation="ballot_sync",
                 warp=1,
                 missing=(5, 9),
@@ -137,12 +156,91 @@ def test_unravel(number: int, shape: tuple[int, int, int], index: tuple[int, int
             id="warp-sync-elsewhere",
         ),
         pytest.param(
-            Fault("partial-warp", (Place(HERE, 0, (33,)),), operation="shfl_sync", warp=1, lane=1, source=7, count=3),
+            Fault(
+                "partial-warp",
+                (Place(HERE, 0, (33,)),),
+                operation="shfl_sync",
+                warp=1,
+                lane=1,
+                source=7,
+                absence="elsewhere",
+                count=3,
+            ),
             FLAT,
             "k.py:12: thread 33 of block 0: shfl_sync in warp 1: lane 1 reads from lane 7, which does not take part:"
             " the value is undefined, and shows here as NaN or -1 (2 more such reads)",
             "every lane that is read from",
             id="partial-warp",
+        ),
+        pytest.param(
+            Fault(
+                "warp-sync",
+                (Place(HERE, 0, (33,)), Place(THERE, 0, (32,))),
+                operation="shfl_down_sync",
+                warp=1,
+                lane=1,
+                source=20,
+                absence="no thread",
+                used="store",
+                array="out",
+                element="out[4]",
+            ),
+            FLAT,
+            "k.py:12: thread 33 of block 0: shfl_down_sync in warp 1: lane 1 reads from lane 20, which does not exist "
+            "(the block has 64 threads); the value is undefined, and thread 32 stores it to out[4] on line 20",
+            "only where its source lane takes part",
+            id="warp-sync-used",
+        ),
+        pytest.param(
+            Fault(
+                "uninitialized-read",
+                (Place(HERE, 2, (3,), "ld"),),
+                array="tile",
+                element="tile[3]",
+                at=(3,),
+                space="shared",
+                written=32,
+                elements=64,
+                count=2,
+            ),
+            FLAT,
+            "k.py:12: thread 3 of block 2 reads tile[3] (shared memory), which nobody has written; "
+            "32 of its 64 elements are written so far (1 more of these lanes does too)",
+            "cuda.syncthreads() before others read it",
+            id="uninitialized-read",
+        ),
+        pytest.param(
+            Fault("negative-index", (Place(HERE, 0, (0,), "st"),), array="x", axis=1, index=-1, extent=8, count=1),
+            FLAT,
+            "k.py:12: thread 0 of block 0 writes x at index -1 along axis 1, which counts from the end: index 7 of 8",
+            "if index >= 0",
+            id="negative-index",
+        ),
+        pytest.param(
+            Fault(
+                "shared-overlap",
+                (Place(HERE, 0, (5,), "ld"),),
+                array="a",
+                element="a[5]",
+                at=(5,),
+                other="b",
+                declared=4,
+                count=1,
+            ),
+            FLAT,
+            "k.py:12: thread 5 of block 0 reads a[5], whose bytes were last written through b (declared on line 4): "
+            "all dynamic shared arrays start at one place",
+            "its own part of one",
+            id="shared-overlap",
+        ),
+        pytest.param(
+            Fault(
+                "exited-before-barrier", (Place(HERE, 0, (0, 1), "syncthreads"),), elsewhere=((THERE, "return", (2,)),)
+            ),
+            FLAT,
+            "k.py:12: threads 0, 1 of block 0 pass syncthreads without the others: thread 2 has returned on line 20",
+            "since Volta",
+            id="exited-before-barrier",
         ),
         pytest.param(
             Fault("warp-sync", (Place(HERE, 0, (3,)),), operation="all_sync", warp=0, lane=3, unnamed=True),

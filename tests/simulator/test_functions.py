@@ -3,6 +3,7 @@
 import math
 import random
 from fractions import Fraction
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -19,7 +20,8 @@ pytestmark = pytest.mark.usefixtures("quiet")
 
 
 DOMAIN = {"acosh": (1, 50), "acos": (-1, 1), "asin": (-1, 1), "atanh": (-1, 1), "log": (0, 1e3), "log2": (0, 1e3),
-          "log10": (0, 1e3), "log1p": (-1, 1e3), "gamma": (0.5, 8), "lgamma": (3, 90), "erfc": (-3, 2)}  # fmt: skip
+          "log10": (0, 1e3), "log1p": (-1, 1e3), "gamma": (0.5, 8), "lgamma": (3, 90), "erfc": (-3, 2),
+          "erfinv": (-0.9, 0.9), "erfcinv": (0.1, 1.9), "normcdfinv": (0.05, 0.95)}  # fmt: skip
 PYTHON = {
     "rcbrt": lambda x: 1 / math.cbrt(x),
     "cospi": lambda x: math.cos(math.pi * x),
@@ -29,6 +31,10 @@ PYTHON = {
     "logb": lambda x: math.frexp(x)[1] - 1.0,
     "normcdf": lambda x: 0.5 * (1 + math.erf(x / math.sqrt(2))),
     "fabs": abs,
+    "erfcx": lambda x: math.exp(x * x) * math.erfc(x),
+    "erfinv": lambda x: NormalDist().inv_cdf((x + 1) / 2) / math.sqrt(2),
+    "erfcinv": lambda x: -NormalDist().inv_cdf(x / 2) / math.sqrt(2),
+    "normcdfinv": lambda x: NormalDist().inv_cdf(x),
 }
 
 

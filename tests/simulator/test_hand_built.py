@@ -114,6 +114,7 @@ def test_bytes_of_local_memory_hold_accesses_of_any_size(way: Way) -> None:
 def test_a_raw_address_outside_every_allocation(way: Way) -> None:
     fault = copying(4).fault(zeros(30, "i4"), zeros(64, "i4"), **way)
     assert (fault.kind, fault.facts["nbytes"], fault.facts["count"]) == ("out-of-bounds", 4, 2)
+    assert fault.facts["nearest"] == ("x", 120, 4)
     assert "axis" not in fault.facts
     assert (fault.places[0].threads, fault.places[0].access) == ((30,), "ld")
     fault = copying(4).fault(zeros(32, "i4"), zeros(31, "i4"), **way)

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from simulator.errors import Unsupported
+from simulator.kinds import KINDS
 from simulator.machine.operations import expression, implementation
 from simulator.machine.values import DT
-from simulator.program import FLOATS, INTEGERS, KINDS, SIZES, Op
+from simulator.program import FLOATS, INTEGERS, SIZES, Op
 from tests.simulator.operations import INF, NAN, POS, finite, pattern, rounded, run, sample
 
 pytestmark = pytest.mark.usefixtures("quiet")

@@ -13,7 +13,7 @@ import simulator
 from simulator import Launch, OutOfBounds, SimulationError, UnknownName, Unsupported, record, run, simulate
 from simulator.machine.faults import Fault, Place
 from simulator.program import Pos
-from simulator.runs import error_of
+from simulator.runs.launch import error_of
 
 
 @cuda.jit
@@ -154,7 +154,7 @@ def test_the_slips_are_explained() -> None:
         simulate(double)[(1, 1, 1, 1), 32]
     with pytest.raises(TypeError, match="takes 1 argument"):
         simulate(double)[1, 32](x, x)
-    with pytest.raises(ValueError, match="an order is one of waves, first, last, random or a seed"):
+    with pytest.raises(ValueError, match="an order is one of waves, first, last, round-robin, random or a seed"):
         simulate(double, orders=("forwards",))
     with pytest.raises(ValueError, match="precision"):
         simulate(double, precision=True)
@@ -334,12 +334,11 @@ def test_a_store_to_read_only_memory_is_a_value_error() -> None:
 
 def test_unsupported_is_a_not_implemented_error() -> None:
     @cuda.jit
-    def syncs_the_grid(x):
-        cuda.cg.this_grid().sync()
-        x[0] = 1
+    def copies(x):
+        x[0] = cuda.libdevice.j0f(x[1])
 
     with pytest.raises(Unsupported, match=r"test_simulate\.py:\d+: .* is not supported") as caught:
-        simulate(syncs_the_grid)[1, 32](np.zeros(4, np.float32))
+        simulate(copies)[1, 32](np.zeros(4, np.float32))
     assert isinstance(caught.value, NotImplementedError)
 
 

@@ -302,7 +302,7 @@ def test_a_launch_within_the_budget_is_complete() -> None:
 def test_the_log_never_answers_for_a_block_that_it_lost_halfway() -> None:
     steps = Steps(max_events=4)
     steps.launch(Program("k", "numba", Pos("k.py", 1)), (2, 1, 1), (32, 1, 1), Memory())
-    view = View("x", "f4", (256,), (4,), 0)
+    view = View("x", np.dtype("f4"), (256,), (4,), 0)
     allocation = Allocation(0, 1024, "x", "global", np.zeros(0, np.uint8), (view,))
     access = make_access(Op("ld", "f4", (1,), (0,), Pos("k.py", 7), {"name": "x"}), 0)
     lanes = Lanes(2, 32)

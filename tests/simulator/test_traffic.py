@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.machine.memory import Allocation, View, make_access
-from simulator.machine.values import Lanes, expand
+from simulator.machine.values import DT, Lanes, expand
 from simulator.observers.traffic import Counter, Traffic
 from simulator.program import Op, Pos
 
@@ -31,7 +31,7 @@ def observe(
     """One load of ``count`` elements per lane, as the machine reports it."""
     code = CODES[itemsize]
     op = Op("ld", code, tuple(range(1, count + 1)), (0,), Pos("k.py", 7), {"name": "x"})
-    view = View("x", code, (size // itemsize,), (itemsize,), 0)
+    view = View("x", DT[code], (size // itemsize,), (itemsize,), 0)
     allocation = Allocation(BASE, BASE + size, "x", space, np.zeros(0, np.uint8), (view,))
     traffic = Traffic()
     split = SimpleNamespace(lanes=lanes, mask=mask)
@@ -124,7 +124,7 @@ def test_only_global_memory_has_sectors(space: str) -> None:
 
 def test_operations_and_lines_are_rows_in_program_order() -> None:
     traffic = Traffic()
-    view = View("x", "f4", (64,), (4,), 0)
+    view = View("x", DT["f4"], (64,), (4,), 0)
     allocation = Allocation(BASE, BASE + 256, "x", "global", np.zeros(0, np.uint8), (view,))
     split = SimpleNamespace(lanes=ONE_WARP, mask=None)
     late = Op("st", "f4", (), (0, 1), Pos("k.py", 9), {"name": "x"})

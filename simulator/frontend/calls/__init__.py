@@ -4,10 +4,30 @@ A meaning is registered under the qualified name of the callable, with its param
 completely: an argument that the meaning does not name is refused, never ignored.
 """
 
-from simulator.frontend.calls import arrays, atomics, bits, casts, fp16, grid, libdevice, maths, numbers, sync, warp
+from simulator.frontend.calls import (
+    arrays,
+    atomics,
+    bits,
+    cache_hints,
+    casts,
+    complexes,
+    fp16,
+    grid,
+    libdevice,
+    maths,
+    methods,
+    numbers,
+    sequences,
+    sync,
+    vectors,
+    warp,
+)
 from simulator.frontend.calls.table import call, meanings
 
 __all__ = ["call", "meanings"]
 
 # importing a module registers its meanings
-_REGISTERED = (arrays, atomics, bits, casts, fp16, grid, libdevice, maths, numbers, sync, warp)
+_REGISTERED = (
+    arrays, atomics, bits, cache_hints, casts, complexes, fp16, grid, libdevice, maths, methods, numbers, sequences,
+    sync, vectors, warp,
+)  # fmt: skip

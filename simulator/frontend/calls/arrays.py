@@ -20,12 +20,14 @@ def _declared(space: str) -> Meaning:
         if space == "shared":  # one per function and statement, however often the function is called
             key: object = (bound.body.function, bound.target)
             if shape == (0,):
-                return declare_dynamic(bound.body, name, key, kind.code, align)
+                return declare_dynamic(bound.body, name, key, kind.element, align)
         else:
             key = (bound.body, bound.target)
+            if space == "local" and bound.body.recursion is not None:
+                raise bound.refuse("in a function that calls itself")
         if min(shape) <= 0:
             raise bound.refuse(f"with shape {shape}")
-        return declare(bound.body, name, key, space, kind.code, shape, align=align)
+        return declare(bound.body, name, key, space, kind.element, shape, align=align)
 
     return array
 

@@ -19,6 +19,8 @@ def _do(bound: Bound, array: Array, place: int, op: str, operands: list[int]) ->
 def _place(bound: Bound) -> int:
     """The address of the element.  Numba casts every index to int64, floats too."""
     array = bound.array("array")
+    if not array.code:
+        raise bound.refuse(f"on an array of {array.element}")
     value = bound.body.value(bound.arguments["index"])
     items = value.items if isinstance(value, Tuple) else (value,)
     index = [bound.builder.cast(item, "i8") for item in items if isinstance(item, int)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from simulator.frontend.builder import Builder
 from simulator.frontend.calls.table import Bound, Meaning, meaning
 from simulator.frontend.values import Value
 
@@ -24,17 +25,21 @@ def _brev(bound: Bound) -> Value:
     return bound.builder.op("brev", bound.result, bound.number("x"))
 
 
-@meaning("cuda.ffs", "x")
-def _ffs(bound: Bound) -> Value:
-    """The position of the lowest bit, counted from 1; 0 for 0.  Numba has it for 32 and 64 bits."""
-    builder, value = bound.builder, bound.number("x")
+def first_bit(builder: Builder, value: int) -> int:
+    """The position (u4) of the lowest bit, counted from 1; 0 for 0.  For 32 and 64 bits."""
     code = builder.dtype(value)
-    if code[1] not in "48":
-        raise bound.refuse(f"of {code}")
     below = builder.op("clz", code, builder.op("brev", code, value), result="u4")
     position = builder.op("add", "u4", below, builder.const("u4", 1))
     none = builder.op("cmp", code, value, builder.const(code, 0), result="b1", how="eq", unordered=False)
-    return builder.cast(builder.op("select", "u4", none, builder.const("u4", 0), position), bound.result)
+    return builder.op("select", "u4", none, builder.const("u4", 0), position)
+
+
+@meaning("cuda.ffs", "x")
+def _ffs(bound: Bound) -> Value:
+    value = bound.number("x")
+    if bound.builder.dtype(value)[1] not in "48":  # as Numba has it
+        raise bound.refuse(f"of {bound.builder.dtype(value)}")
+    return bound.builder.cast(first_bit(bound.builder, value), bound.result)
 
 
 @meaning("cuda.selp", "a b c")

@@ -1,90 +1,156 @@
 """numba.cuda's intrinsics for float16 and bfloat16 (``cuda.fp16``, ``cuda.bf16``).
 
-Those that are one operation, rounded once to nearest even, or an exact conversion; saturating forms and other
-rounding modes are refused.
+Arithmetic is rounded once, in the rounding mode that a name ends with; elementary functions are rounded correctly,
+which is closer than the GPU's (``htanh_approx`` too).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from simulator.frontend.calls.table import Bound, Meaning, meaning
+from simulator.frontend.builder import Builder
+from simulator.frontend.calls.libdevice import ROUNDINGS, Rule, bits_as, to_float, to_integer
+from simulator.frontend.calls.table import Bound, meaning
 from simulator.frontend.values import Value
-from simulator.program import FLOATS, INTEGERS
 
 MODULES = ("cuda.fp16", "cuda.bf16")
+_HALVES = frozenset({"f2", "bf"})
 
 
-def _operation(kind: str, operands: int, result: str | None = None, **attr: Any) -> Meaning:
-    def operation(bound: Bound) -> Value:
-        values = bound.numbers()
-        codes = {bound.builder.dtype(value) for value in values}
-        if len(values) != operands or len(codes) != 1 or not codes <= {"f2", "bf"}:
-            raise bound.refuse(f"with {', '.join(map(bound.builder.dtype, values))}")
-        found = bound.builder.op(kind, codes.pop(), *values, result=result, **attr)
+def _both(name: str, rule: Rule) -> None:
+    """Register an operation on numbers of float16, or of bfloat16, under both of its names in both modules."""
+
+    def function(bound: Bound) -> Value:
+        slots = bound.numbers()
+        codes = {bound.builder.dtype(slot) for slot in slots}
+        if len(codes) != 1 or not codes <= _HALVES:
+            raise bound.refuse(f"with {', '.join(map(bound.builder.dtype, slots))}")
+        found = rule(bound.builder, *slots)
+        assert isinstance(found, int)
         return bound.builder.cast(found, bound.result)
 
-    return operation
-
-
-def _convert(bound: Bound) -> Value:
-    """From a float: rounded to nearest even; to an integer: truncated, saturating."""
-    (value,) = bound.numbers()
-    return bound.builder.cast(value, bound.result)
-
-
-def _reinterpret(bound: Bound) -> Value:
-    (value,) = bound.numbers()
-    source = bound.builder.dtype(value)
-    if source not in (*FLOATS, *INTEGERS):
-        raise bound.refuse(f"of {source}")
-    return bound.builder.op("bitcast", bound.result, value, source=source)
-
-
-def _both(name: str, function: Meaning) -> None:
     for module in MODULES:
         meaning(f"{module}.{name}", "*")(function)
         meaning(f"{module}.__{name}", "*")(function)
 
 
+def _operation(kind: str, result: str | None = None, **attr: Any) -> Rule:
+    return lambda builder, *slots: builder.op(kind, builder.dtype(slots[0]), *slots, result=result, **attr)
+
+
+def _bounded(rule: Rule, low: float, high: float | None, nan: str) -> Rule:
+    """The result held above ``low`` and below ``high``; where NaN is ignored it becomes ``low``."""
+
+    def bounded(builder: Builder, *slots: int) -> int:
+        found = rule(builder, *slots)
+        assert isinstance(found, int)
+        code = builder.dtype(found)
+        found = builder.op("max", code, found, builder.const(code, low), nan=nan)
+        return found if high is None else builder.op("min", code, found, builder.const(code, high), nan=nan)
+
+    return bounded
+
+
+def _reciprocal(builder: Builder, x: int) -> int:
+    return builder.op("div", builder.dtype(x), builder.const(builder.dtype(x), 1), x)
+
+
+def _infinite(builder: Builder, x: int) -> int:
+    """1 for infinity, -1 for its negative, else 0."""
+    code = builder.dtype(x)
+    infinite, negative = (builder.op("classify", code, x, result="b1", fn=fn) for fn in ("isinf", "signbit"))
+    sign = builder.op("select", "i4", negative, builder.const("i4", -1), builder.const("i4", 1))
+    return builder.op("select", "i4", infinite, sign, builder.const("i4", 0))
+
+
 for _kind in ("add", "sub", "mul"):
-    _both(f"h{_kind}", _operation(_kind, 2))
-    _both(f"h{_kind}_rn", _operation(_kind, 2))
-_both("hdiv", _operation("div", 2))
-_both("hfma", _operation("fma", 3))
-_both("hneg", _operation("neg", 1))
-_both("habs", _operation("abs", 1))
+    _both(f"h{_kind}", _operation(_kind))
+    _both(f"h{_kind}_rn", _operation(_kind))
+    _both(f"h{_kind}_sat", _bounded(_operation(_kind), 0.0, 1.0, "ignore"))
+_both("hdiv", _operation("div"))
+_both("hrcp", _reciprocal)
+_both("hfma", _operation("fma"))
+_both("hfma_sat", _bounded(_operation("fma"), 0.0, 1.0, "ignore"))
+_both("hfma_relu", _bounded(_operation("fma"), 0.0, None, "propagate"))
+_both("hneg", _operation("neg"))
+_both("habs", _operation("abs"))
 for _how in ("eq", "ne", "lt", "le", "gt", "ge"):
-    _both(f"h{_how}", _operation("cmp", 2, "b1", how=_how, unordered=False))
-    _both(f"h{_how}u", _operation("cmp", 2, "b1", how=_how, unordered=True))
+    _both(f"h{_how}", _operation("cmp", "b1", how=_how, unordered=False))
+    _both(f"h{_how}u", _operation("cmp", "b1", how=_how, unordered=True))
 for _kind in ("min", "max"):
-    _both(f"h{_kind}", _operation(_kind, 2, nan="ignore"))
-    _both(f"h{_kind}_nan", _operation(_kind, 2, nan="propagate"))
-_both("hisnan", _operation("classify", 1, "b1", fn="isnan"))
+    _both(f"h{_kind}", _operation(_kind, nan="ignore"))
+    _both(f"h{_kind}_nan", _operation(_kind, nan="propagate"))
+_both("hisnan", _operation("classify", "b1", fn="isnan"))
+_both("hisinf", _infinite)
 for _name, _mode in (("floor", "floor"), ("ceil", "ceil"), ("trunc", "trunc"), ("rint", "even")):
-    _both(f"h{_name}", _operation("round", 1, mode=_mode))
+    _both(f"h{_name}", _operation("round", mode=_mode))
 for _kind in ("sqrt", "rsqrt"):
-    _both(f"h{_kind}", _operation(_kind, 1))
+    _both(f"h{_kind}", _operation(_kind))
 for _fn in ("exp", "exp2", "exp10", "log", "log2", "log10", "sin", "cos", "tanh"):
-    _both(f"h{_fn}", _operation("math", 1, fn=_fn))
+    _both(f"h{_fn}", _operation("math", fn=_fn))
+_both("htanh_approx", _operation("math", fn="tanh"))
 
-_WORDS = {"short": "int16", "ushort": "uint16", "int": "int32", "uint": "uint32", "ll": "int64", "ull": "uint64"}
-"""CUDA's names of the integers, and those that numba.cuda.bf16 gives its functions too."""
+# --------------------------------------------------------------------------------------------------- conversions
 
-for _half, _module in (("half", "cuda.fp16.__"), ("bfloat16", "cuda.bf16.")):
-    for _wide in ("float", "double"):
-        for _suffix in ("", "_rn"):
-            meaning(f"{_module}{_wide}2{_half}{_suffix}", "*")(_convert)
-    meaning(f"{_module}{_half}2float", "*")(_convert)
-    for _integer in _WORDS:
-        meaning(f"{_module}{_integer}2{_half}_rn", "*")(_convert)
-        meaning(f"{_module}{_half}2{_integer}_rz", "*")(_convert)
-    for _integer in ("short", "ushort"):
-        meaning(f"{_module}{_half}_as_{_integer}", "*")(_reinterpret)
-        meaning(f"{_module}{_integer}_as_{_half}", "*")(_reinterpret)
 
-for _name in ("bfloat16_to_float32", "float32_to_bfloat16", "float32_to_bfloat16_rn", "float64_to_bfloat16"):
-    meaning(f"cuda.bf16.{_name}", "*")(_convert)
-for _integer in _WORDS.values():
-    meaning(f"cuda.bf16.{_integer}_to_bfloat16_rn", "*")(_convert)
-    meaning(f"cuda.bf16.bfloat16_to_{_integer}_rz", "*")(_convert)
+def _convert(rule: Rule) -> Callable[[Bound], Value]:
+    def convert(bound: Bound) -> Value:
+        (value,) = bound.numbers()
+        found = rule(bound.builder, value)
+        assert isinstance(found, int)
+        return bound.builder.cast(found, bound.result)
+
+    return convert
+
+
+_INTEGERS = {
+    "char": ("i1", "int8"), "uchar": ("u1", "uint8"), "short": ("i2", "int16"), "ushort": ("u2", "uint16"),
+    "int": ("i4", "int32"), "uint": ("u4", "uint32"), "ll": ("i8", "int64"), "ull": ("u8", "uint64"),
+}  # fmt: skip
+"""CUDA's names of the integers, our codes, and the names that numba.cuda.bf16 gives its functions too."""
+_REALS = {"float": "float32", "double": "float64"}
+
+
+def _conversions(prefix: str, half: str, code: str) -> None:
+    """``__int2half_rd``, ``__half2float`` ...: CUDA's names."""
+
+    def define(name: str, rule: Rule) -> None:
+        meaning(f"{prefix}{name}", "*")(_convert(rule))
+
+    for real in _REALS:
+        define(f"{real}2{half}", to_float(code, "even"))
+    define(f"{half}2float", to_float("f4", "even"))
+    for suffix, mode in ROUNDINGS.items():
+        define(f"float2{half}_{suffix}", to_float(code, mode))
+        for word, (integer, _) in _INTEGERS.items():
+            define(f"{word}2{half}_{suffix}", to_float(code, mode))
+            define(f"{half}2{word}_{suffix}", to_integer(integer, mode))
+    for word in ("short", "ushort"):
+        define(f"{half}_as_{word}", bits_as(_INTEGERS[word][0]))
+        define(f"{word}_as_{half}", bits_as(code))
+
+
+def _numpy_names() -> None:
+    """``int32_to_bfloat16_rd`` ...: what numba.cuda.bf16 calls the same functions."""
+
+    def define(name: str, rule: Rule) -> None:
+        meaning(f"cuda.bf16.{name}", "*")(_convert(rule))
+
+    for real in _REALS.values():
+        define(f"{real}_to_bfloat16", to_float("bf", "even"))
+    define("bfloat16_to_float32", to_float("f4", "even"))
+    for suffix, mode in ROUNDINGS.items():
+        define(f"float32_to_bfloat16_{suffix}", to_float("bf", mode))
+        for integer, word in _INTEGERS.values():
+            define(f"{word}_to_bfloat16_{suffix}", to_float("bf", mode))
+            define(f"bfloat16_to_{word}_{suffix}", to_integer(integer, mode))
+    for word, code in (("int16", "i2"), ("uint16", "u2")):
+        define(f"bfloat16_as_{word}", bits_as(code))
+        define(f"{word}_as_bfloat16", bits_as("bf"))
+
+
+_conversions("cuda.fp16.__", "half", "f2")
+_conversions("cuda.bf16.", "bfloat16", "bf")
+_conversions("cuda.bf16.__", "bfloat16", "bf")
+_numpy_names()

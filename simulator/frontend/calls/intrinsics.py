@@ -97,7 +97,7 @@ def _argument(body: Body, code: Code, name: str, value: Value, kind: kt.Type) ->
 def _result(code: Code, result: Any, kind: kt.Type) -> Value:
     """What the meaning returned, as a value of the type that the signature has; ``TypeError`` if it is none."""
     match result, kind:
-        case Array(), kt.ArrayType(found, ndim) if result.dtype == NUMPY[found] and result.ndim == ndim:
+        case Array(), kt.ArrayType(kt.Scalar(found), ndim) if result.dtype == NUMPY[found] and result.ndim == ndim:
             return result._value
         case ((Number() | int() | float()), kt.Scalar(found)):
             try:

@@ -1,4 +1,4 @@
-"""The math module, and NumPy's functions on scalars.
+"""The math module.
 
 Computed in the float dtype of Numba's signature; integers become float64 first, as in numba-cuda.
 """
@@ -69,25 +69,6 @@ def _scaled(factor: float) -> Meaning:
     return function
 
 
-def _same(function: Meaning) -> Meaning:
-    """A NumPy function on a scalar: only where it computes in the dtype of its operands."""
-
-    def scalar(bound: Bound) -> Value:
-        kinds = {bound.type(name) for name in bound.arguments}
-        if len(kinds) != 1 or bound.code(kinds.pop()) not in FLOATS:
-            raise bound.refuse(f"on {', '.join(str(bound.type(name)) for name in bound.arguments)}")
-        return function(bound)
-
-    return scalar
-
-
-def _extremum(kind: str, nan: str) -> Meaning:
-    def function(bound: Bound) -> Value:
-        return bound.builder.op(kind, bound.result, *bound.numbers(bound.result), nan=nan)
-
-    return function
-
-
 for _fn in FUNCTIONS:
     meaning(f"math.{_fn}", "x")(_function(_fn))
 for _fn in ("atan2", "hypot", "nextafter", "remainder"):
@@ -101,17 +82,6 @@ for _fn, _mode in (("floor", "floor"), ("ceil", "ceil"), ("trunc", "trunc")):
     meaning(f"math.{_fn}", "x")(_rounded(_mode))
 for _fn in ("isnan", "isinf", "isfinite"):
     meaning(f"math.{_fn}", "x")(_classify(_fn))
-for _fn in ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh"):
-    meaning(f"numpy.{_fn}", "x")(_same(_function(_fn)))
-for _fn, _name in (("sqrt", "sqrt"), ("abs", "abs"), ("abs", "fabs")):
-    meaning(f"numpy.{_name}", "x")(_same(_kind(_fn)))
-for _fn, _mode in (("floor", "floor"), ("ceil", "ceil"), ("trunc", "trunc"), ("rint", "even")):
-    meaning(f"numpy.{_fn}", "x")(_same(_rounded(_mode)))
-for _fn in ("isnan", "isinf", "isfinite"):
-    meaning(f"numpy.{_fn}", "x")(_same(_classify(_fn)))
-for _fn, _operation, _nan in (("maximum", "max", "propagate"), ("minimum", "min", "propagate"),
-                          ("fmax", "max", "ignore"), ("fmin", "min", "ignore")):  # fmt: skip
-    meaning(f"numpy.{_fn}", "x y")(_same(_extremum(_operation, _nan)))
 meaning("math.radians", "x")(_scaled(math.pi / 180.0))
 meaning("math.degrees", "x")(_scaled(180.0 / math.pi))
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from simulator.frontend import kernel_types as kt
 from simulator.frontend.calls.table import Bound, Meaning, meaning
+from simulator.frontend.complex_functions import modulus
 from simulator.frontend.library import call_library
 from simulator.frontend.library_functions import round_digits
 from simulator.frontend.operators import arithmetic, compare
-from simulator.frontend.power import power
-from simulator.frontend.values import Tuple, Value
+from simulator.frontend.values import Complex, Tuple, Value
 from simulator.program import FLOATS
 
 
 @meaning("builtins.abs", "x")
 def _abs(bound: Bound) -> Value:
+    operand = bound.body.value(bound.arguments["x"])
+    if isinstance(operand, Complex):
+        return bound.body.coerce(call_library(bound.body, modulus, (operand,)), bound.kind)
+    if isinstance(operand, int) and isinstance(bound.kind, kt.TimeType):
+        return bound.builder.op("abs", "i8", operand)
     value = bound.number("x", bound.result)
     return value if bound.result[0] in "ub" and bound.result != "bf" else bound.builder.op("abs", bound.result, value)
 
@@ -72,8 +77,3 @@ def _divmod(bound: Bound) -> Value:
     code = bound.code(kind.items[0])
     a, b = bound.number("x", code), bound.number("y", code)
     return Tuple((arithmetic(bound.body, "floordiv", a, b), arithmetic(bound.body, "mod", a, b)))
-
-
-@meaning("builtins.pow", "base exp")
-def _pow(bound: Bound) -> Value:
-    return power(bound.body, bound.number("base"), bound.number("exp"), bound.result)

@@ -33,6 +33,21 @@ def _syncwarp(bound: Bound) -> Value:
     return _NOTHING
 
 
+@meaning("cuda.cg.this_grid")
+def _this_grid(bound: Bound) -> Value:
+    bound.builder.program.cooperative = True
+    return Known("the grid")
+
+
+@meaning("method sync")
+def _sync(bound: Bound) -> Value:
+    """``cuda.cg.this_grid().sync()``: a barrier of all threads of the grid."""
+    if bound.of != Known("the grid"):
+        raise bound.refuse(f"of {bound.of_type}")
+    bound.builder.do("bar", "i4", reduce=None, scope="grid")
+    return bound.builder.const("i4", 0)
+
+
 def _fence(scope: str) -> Meaning:
     def fence(bound: Bound) -> Value:
         bound.builder.do("fence", "u4", scope=scope)

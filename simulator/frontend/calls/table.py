@@ -10,6 +10,7 @@ from simulator.frontend import kernel_types as kt
 from simulator.frontend import typed_ir as ir
 from simulator.frontend.calls.device import call_device
 from simulator.frontend.calls.intrinsics import call_intrinsic
+from simulator.frontend.calls.ufuncs import call_ufunc
 from simulator.frontend.values import Array, Value
 
 if TYPE_CHECKING:
@@ -51,6 +52,18 @@ class Bound:
     def name(self) -> str:
         """The user's name for the result, "" if there is none."""
         return self.body.variables.hint(self.target)
+
+    @property
+    def of(self) -> Value:
+        """The value whose method is called."""
+        assert isinstance(self.call.target, ir.Method)
+        return self.body.value(self.call.target.of)
+
+    @property
+    def of_type(self) -> kt.Type:
+        """The type of that value."""
+        assert isinstance(self.call.target, ir.Method)
+        return self.body.type(self.call.target.of)
 
     def type(self, parameter: str) -> kt.Type:
         """What Numba's signature casts an argument to."""
@@ -104,7 +117,7 @@ _TABLE: dict[str, tuple[list[str], Meaning]] = {}
 
 
 def meaning(name: str, parameters: str = "") -> Callable[[Meaning], Meaning]:
-    """Register what a callable means.
+    """Register what a callable means; ``method x`` is the method ``x`` of any value.
 
     ``parameters`` are its names in order; a trailing ``?`` marks one that may be left out, ``*`` any number of
     positional ones.
@@ -125,18 +138,29 @@ def meanings() -> tuple[str, ...]:
 def call(body: Body, expression: ir.Call, target: str) -> Value:
     """Lower a call."""
     called = expression.target
-    if isinstance(called, ir.Device):
+    if isinstance(called, ir.Device) or (isinstance(called, ir.Named) and expression.callee is not None):
         return call_device(body, expression)
     if isinstance(called, ir.Intrinsic):
         return call_intrinsic(body, expression, called)
-    if isinstance(called, ir.CastTo):
-        parameters, function = _TABLE["cast"]
-    elif isinstance(called, ir.Named) and called.name in _TABLE:
-        parameters, function = _TABLE[called.name]
-    else:
-        attempt = isinstance(called, ir.Named) and ".unsafe.eh." in called.name
-        raise body.refuse("a try statement" if attempt else f"calling {spelled(called)}")
+    if isinstance(called, ir.Ufunc):
+        return call_ufunc(body, expression, called)
+    name = _key(called)
+    if name not in _TABLE:
+        raise body.refuse("a try statement" if ".unsafe.eh." in name else f"calling {spelled(called)}")
+    parameters, function = _TABLE[name]
     return function(Bound(body, expression, target, _bind(body, expression, parameters)))
+
+
+def _key(target: Any) -> str:
+    """The name that a meaning is registered under."""
+    match target:
+        case ir.Method(name):
+            return f"method {name}"
+        case ir.CastTo():
+            return "cast"
+        case ir.External():
+            return ""
+    return str(target.name)
 
 
 def _bind(body: Body, expression: ir.Call, parameters: list[str]) -> dict[str, str]:
@@ -162,4 +186,6 @@ def spelled(target: Any) -> str:
             return f"the method {name}"
         case ir.CastTo(kind):
             return str(kind)
+        case ir.External(name):
+            return f"{name}, which is declared with declare_device and linked in,"
     return str(getattr(target, "name", target))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from simulator.errors import Unsupported
-from simulator.machine.operations import bits, compare, conversions, floats, fma, integers, math
+from simulator.machine.operations import bits, compare, conversions, floats, fma, integers, math, rounding
 from simulator.program import FLOATS, INTEGERS, Op
 
 Rule = str | Callable[..., Any]
@@ -39,10 +39,22 @@ def implementation(op: Op) -> Rule:
     table = _INTEGERS if op.dtype in INTEGERS else _FLOATS if op.dtype in FLOATS else _PREDICATES
     make = _ANY.get(op.kind) or table.get(op.kind)
     rule = make(op) if make is not None else None
+    if rule is not None and "rounding" in op.attr:
+        rule = _directed(op, rule)
     if rule is None:
         name = f"{op.kind} {op.attr['fn']}" if "fn" in op.attr else op.kind
         raise Unsupported(op.pos, f"operation {name} on {op.dtype}")
     return rule
+
+
+def _directed(op: Op, nearest: Rule) -> Rule | None:
+    """An operation that does not round to nearest."""
+    mode = op.attr["rounding"]
+    if not rounding.supports(op.kind, op.dtype, mode):
+        return None
+    if isinstance(nearest, str):
+        nearest = floats.PLAIN[op.kind]
+    return rounding.directed(op.kind, op.dtype, mode, nearest, op.attr.get("source", ""))
 
 
 Maker = Callable[[Op], Rule | None]

@@ -10,6 +10,7 @@ NaN results from an operation on NaNs is not specified.  The hardware's is the c
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -30,6 +31,11 @@ INLINE = {
     "abs": "abs({0})",
 }
 """Kinds that are an expression of NumPy scalars and arrays alike."""
+
+PLAIN: dict[str, Callable[..., Value]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv,
+}  # fmt: skip
+"""The same as functions, for what builds on them."""
 
 
 @lru_cache(None)

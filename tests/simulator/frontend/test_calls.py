@@ -409,19 +409,3 @@ def test_bfloat16_conversions(run):
     np.testing.assert_array_equal(y[:, :2], np.stack([rounded, rounded], 1))
     np.testing.assert_array_equal(y[:, 2], rounded + b.astype("f4"))
     np.testing.assert_array_equal(y[:, 3], np.trunc(b.astype("f4")))
-
-
-def test_numpy_functions_on_scalars(run):
-    @cuda.jit
-    def kernel(x, w, y):
-        i = cuda.grid(1)
-        y[i, 0] = np.sqrt(np.abs(x[i]))
-        y[i, 1] = np.maximum(x[i], w[i])
-        y[i, 2] = np.fmin(x[i], w[i])
-        y[i, 3] = np.rint(x[i]) + np.pi
-        y[i, 4] = np.isnan(w[i])
-
-    x, w = np.array([1.5, -2.5, 0.3]), np.array([np.nan, 1.0, -7.0])
-    y = run(kernel, 1, 3, x, w, np.zeros((3, 5)))
-    columns = [np.sqrt(abs(x)), np.maximum(x, w), np.fmin(x, w), np.rint(x) + np.pi, np.isnan(w)]
-    np.testing.assert_array_equal(y, np.array(columns, float).T)

@@ -171,20 +171,10 @@ def _generates(n):
     yield n
 
 
-@cuda.jit(device=True)
-def _maybe(x):
-    if x[0] > 0:
-        return x[0]
-    return None
-
-
 def test_messages_use_the_users_words():
     def generator(y):
         for v in _generates(3):
             y[0] = v
-
-    def optional(y):
-        y[0] = _maybe(y)
 
     def text(y):
         s = "a" + "b"
@@ -192,7 +182,6 @@ def test_messages_use_the_users_words():
 
     for kernel, words in (
         (generator, r"a generator \(yield\)"),
-        (optional, "float64 or None"),
         (text, "len of str is"),
     ):
         with pytest.raises(Unsupported, match=words):

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from numba import cuda, float32
 
-from simulator.errors import Unsupported
 from simulator.frontend import DoesNotCompile, lower, lower_kernel
 
 SCALE = 3
@@ -130,21 +129,6 @@ def test_a_plain_function_is_a_kernel(run):
         y[cuda.grid(1)] = cuda.threadIdx.x
 
     assert run(kernel, 1, 3, np.zeros(3, np.int32)).tolist() == [0, 1, 2]
-
-
-def test_recursion_is_refused():
-    @cuda.jit(device=True)
-    def down(n):
-        if n == 0:
-            return 0
-        return down(n - 1) + 1
-
-    @cuda.jit
-    def kernel(y):
-        y[0] = down(3)
-
-    with pytest.raises(Unsupported, match="recursion of down"):
-        lower_kernel(kernel, (np.zeros(1),))
 
 
 def notebook_cell(source: str, **names: object) -> dict[str, object]:

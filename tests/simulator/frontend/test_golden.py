@@ -87,7 +87,8 @@ def normalised(text: str) -> str:
     text = re.sub(r"StaticType\(name=(\"[^\"]*\"|'[^']*')\)", "static", text)
     text = re.sub(r"Scalar\(code='(\w+)', literal=None\)", r"\1", text)
     text = re.sub(r"Scalar\(code='(\w+)', literal=(\w+)\)", r"\1=\2", text)
-    text = re.sub(r"ArrayType\(code='(\w+)', ndim=(\d)\)", r"\1[\2d]", text)
+    text = re.sub(r"ArrayType\(element=(\w+), ndim=(\d), layout='\w'\)", r"\1[\2d]", text)
+    text = text.replace(", names=(), name='tuple')", ")")
     seen: dict[str, str] = {}
     return re.sub(r"\$[\w.]+", lambda found: seen.setdefault(found[0], f"${len(seen)}"), text)
 

@@ -1,0 +1,43 @@
+"""``numba-sim run``: a script whose numba.cuda runs on the CPU.
+
+Rules of this file: the script's output is the output.  The exit status is the script's own, but 1 where a launch was
+at fault, and 2 where the script stopped for another reason or launched nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from simulator.cli import scripts
+from simulator.cli.launches import CannotRun
+from simulator.errors import SimulationError, Unsupported
+
+
+def run(script: Path, /, *argv: str, card: str | None = None) -> int:
+    """Run a script; what it does with numba.cuda happens on the CPU.
+
+    Parameters
+    ----------
+    script
+        A Python script; it needs no change.
+    argv
+        What the script itself takes; write -- before its options, as in `numba-sim run SCRIPT.py -- --epochs 3`.
+    card
+        The card that the script sees: t4, v100, a100, h100, h200, rtx3090, rtx4090 or rtx5090.
+    """
+    from simulator import device
+    from simulator.device.session import CARD
+
+    try:
+        with device(card=card or CARD) as gpu:
+            ended = scripts.run_script(script, argv)
+    except (ValueError, RuntimeError) as error:
+        raise CannotRun(str(error)) from error
+    if isinstance(ended.error, Exception):
+        fault = isinstance(ended.error, SimulationError) and not isinstance(ended.error, Unsupported)
+        return 1 if fault else 2
+    if not gpu.launches and not ended.failed:
+        sys.stderr.write(f"numba-sim: {script} launched no kernel\n")
+        return 2
+    return ended.status

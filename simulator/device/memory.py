@@ -1,0 +1,194 @@
+"""The memory of the stand-in device: bytes on the host, behind addresses that nobody else has.
+
+Rules of this file: an address is a token.  It starts at 2**62, where neither a process nor a card has memory, is never
+used twice, and leads to bytes through this table alone.  A library that takes it for a pointer gets an error, never
+somebody's memory.
+"""
+
+from __future__ import annotations
+
+import bisect
+import ctypes
+from collections.abc import Sequence
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from simulator.machine.memory import POISON
+
+BASE = 1 << 62
+ALIGNMENT = 256
+"""Addresses of allocations are multiples of this, as the CUDA driver's are; so are those of the bytes behind them."""
+POISONED = 256 << 20
+"""Allocations up to so many bytes hold poison until somebody writes them, as shared and local memory does; larger ones
+take no memory of the host before they are written."""
+
+
+class OutOfMemory(MemoryError):
+    """The card has not so many bytes left."""
+
+
+class NotOurs(ValueError):
+    """An address that is not in the memory of the stand-in device, or no longer."""
+
+
+class Block:
+    """One allocation.  ``written`` has a flag per byte, False where nobody has written; None: nobody keeps track."""
+
+    def __init__(self, address: int, data: np.ndarray, written: np.ndarray | None, lent: bool) -> None:
+        self.address = address
+        self.data = data
+        self.written = written
+        self.lent = lent
+
+    @property
+    def host(self) -> int:
+        """Where its bytes are in the memory of this process."""
+        return int(self.data.__array_interface__["data"][0])
+
+
+class DeviceMemory:
+    """``total`` bytes; ``tracked`` keeps flags of what has been written."""
+
+    def __init__(self, total: int, tracked: bool = False) -> None:
+        self.total = total
+        self.used = 0
+        self.tracked = tracked
+        self._blocks: dict[int, Block] = {}
+        self._addresses: list[int] = []
+        self._next = BASE
+        self._lock = Lock()
+
+    # -- allocations
+
+    def allocate(self, size: int) -> int:
+        """The address of ``size`` new bytes.  Raises ``OutOfMemory``."""
+        with self._lock:
+            if not 0 <= size <= self.total - self.used:  # to a driver, a negative number is a huge one
+                raise OutOfMemory(f"{size} bytes asked for, {self.total - self.used} of {self.total} left")
+            self.used += size
+        try:
+            data = host_bytes(size)
+        except OutOfMemory:
+            with self._lock:
+                self.used -= size
+            raise
+        if size <= POISONED:
+            data[:] = POISON
+        return self._enter(data, np.zeros(size, bool) if self.tracked else None, lent=False)
+
+    def lend(self, pointer: int, size: int) -> int:
+        """An address for memory of the host (mapped memory), which is all written."""
+        data = np.frombuffer(memoryview((ctypes.c_uint8 * size).from_address(pointer)).cast("B"), np.uint8)
+        return self._enter(data, np.ones(size, bool) if self.tracked else None, lent=True)
+
+    def _enter(self, data: np.ndarray, written: np.ndarray | None, lent: bool) -> int:
+        with self._lock:
+            address = self._next
+            self._next = -(-(address + max(len(data), 1)) // ALIGNMENT) * ALIGNMENT
+            self._blocks[address] = Block(address, data, written, lent)
+            self._addresses.append(address)  # they only grow
+            return address
+
+    def free(self, address: int) -> None:
+        """Give an allocation back.  Raises ``NotOurs`` where none starts there."""
+        with self._lock:
+            block = self._blocks.pop(address, None)
+            if block is None:
+                raise NotOurs(f"no memory of the stand-in device starts at address {address:#x}")
+            del self._addresses[bisect.bisect_left(self._addresses, address)]
+            if not block.lent:
+                self.used -= len(block.data)
+
+    def find(self, address: int, size: int) -> tuple[Block, int]:
+        """The allocation that holds these bytes, and how far into it they start.  Raises ``NotOurs``."""
+        with self._lock:
+            place = bisect.bisect_right(self._addresses, address) - 1
+            block = self._blocks[self._addresses[place]] if place >= 0 else None
+        if block is None or address + size > block.address + len(block.data):
+            raise NotOurs(f"{size} bytes at address {address:#x} are not memory of the stand-in device")
+        return block, address - block.address
+
+    # -- transfers
+
+    def copy_in(self, address: int, pointer: int, size: int) -> None:
+        """Host to device."""
+        if not size:
+            return
+        block, offset = self.find(address, size)
+        ctypes.memmove(block.host + offset, pointer, size)
+        if block.written is not None:
+            block.written[offset : offset + size] = True
+
+    def copy_out(self, pointer: int, address: int, size: int) -> None:
+        """Device to host."""
+        if size:
+            block, offset = self.find(address, size)
+            ctypes.memmove(pointer, block.host + offset, size)
+
+    def copy(self, to: int, address: int, size: int) -> None:
+        """Device to device; what was not written stays so."""
+        if not size:
+            return
+        (target, at), (source, start) = self.find(to, size), self.find(address, size)
+        ctypes.memmove(target.host + at, source.host + start, size)
+        if target.written is not None and source.written is not None:
+            target.written[at : at + size] = source.written[start : start + size]
+
+    def fill(self, address: int, byte: int, size: int) -> None:
+        """Set bytes."""
+        if not size:
+            return
+        block, offset = self.find(address, size)
+        block.data[offset : offset + size] = byte & 0xFF
+        if block.written is not None:
+            block.written[offset : offset + size] = True
+
+    def view(self, address: int, shape: Sequence[int], strides: Sequence[int], dtype: np.dtype[Any]) -> Viewed:
+        """The array at an address, and the flags of the allocation that it is in.  Raises ``NotOurs``."""
+        if 0 in shape:
+            return Viewed(np.empty(tuple(shape), dtype), None)
+        reach = [stride * (extent - 1) for extent, stride in zip(shape, strides, strict=True)]
+        before = sum(-part for part in reach if part < 0)
+        after = sum(part for part in reach if part > 0) + dtype.itemsize
+        block, low = self.find(address - before, before + after)
+        array = np.ndarray(tuple(shape), dtype, block.data, low + before, tuple(strides))
+        written = None if block.written is None else block.written[low : low + before + after]
+        return Viewed(array, written, before)
+
+
+class Viewed:
+    """An array over device memory, an argument of a launch.
+
+    ``written`` has a flag per byte from its first to its last, None where nobody keeps track; its element [0, 0, …]
+    is ``offset`` bytes from the first.
+    """
+
+    def __init__(self, array: np.ndarray, written: np.ndarray | None, offset: int = 0) -> None:
+        self.array = array
+        self.written = written
+        self.offset = offset
+
+    def mark(self) -> None:
+        """All its elements have been written."""
+        if self.written is not None:
+            array = self.array
+            flags = np.ndarray(
+                (*array.shape, array.itemsize), bool, self.written.data, self.offset, (*array.strides, 1)
+            )
+            flags[...] = True
+
+    @property
+    def __simulator_array__(self) -> tuple[np.ndarray, np.ndarray | None]:
+        return self.array, self.written
+
+
+def host_bytes(size: int) -> np.ndarray:
+    """New bytes whose address is a multiple of ``ALIGNMENT``, as an array that owns them.  Raises ``OutOfMemory``."""
+    try:
+        raw = np.empty(size + ALIGNMENT, np.uint8)
+    except (MemoryError, ValueError, OverflowError):  # to a driver, a negative number is a huge one
+        raise OutOfMemory(f"{size} bytes asked for, more than this machine has") from None
+    skip = -raw.__array_interface__["data"][0] % ALIGNMENT
+    return np.frombuffer(raw.data[skip : skip + size], np.uint8)

@@ -1,0 +1,40 @@
+"""Negative indices that wrapped: right by the rules of Numba and NumPy, and seldom what was meant.
+
+Rules of this file: an index that is written as a negative constant (``x[-1]``) means the end, and is never told.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simulator.machine.addresses import place
+from simulator.machine.faults import Fault
+from simulator.machine.memory import Access
+from simulator.machine.split import Split
+from simulator.observers.firsts import Firsts
+from simulator.observers.verdict import Verdict
+from simulator.program import Const, Program
+
+
+class NegativeIndices(Verdict):
+    """Finds indices that came out negative and so count from the end of an axis."""
+
+    def __init__(self) -> None:
+        self._firsts = Firsts()
+        self._program: Program | None = None
+
+    def launch(self, program: Program, *_: object) -> None:
+        self._program = program
+
+    def wrap(self, split: Split, access: Access, axis: int, lanes: np.ndarray, index: int, extent: int) -> None:
+        assert self._program is not None
+        if isinstance(self._program.slots[access.op.src[1 + 3 * axis]].init, Const):
+            return
+        if not self._firsts.known((access.op, axis), lanes):
+            where = (place(split, lanes, access),)
+            fault = Fault("negative-index", where, array=access.name, axis=axis, index=index, extent=extent)
+            self._firsts.add((access.op, axis), lanes, fault)
+
+    def faults(self) -> list[Fault]:
+        """Facts for the catalogue: array, axis, index, and who used it."""
+        return self._firsts.faults()

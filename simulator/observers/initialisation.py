@@ -1,0 +1,90 @@
+"""Reads of memory that nobody has written: shared and local arrays, and arguments that came without contents.
+
+Rules of this file:
+
+* A flag behind every byte says whether anybody has written it.  It is set by stores and atomics and asked by loads and
+  atomics, in the order in which the machine runs them: exact for that order.
+* A read is told at the load, as compute-sanitizer's initcheck does for global memory: what the value is good for later
+  is not asked.
+* Shared memory is asked block by block, local memory thread by thread: what another one wrote to its own does not
+  count.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from simulator.machine.addresses import place
+from simulator.machine.faults import Fault
+from simulator.machine.group import display_name
+from simulator.machine.memory import Access, Allocation, View
+from simulator.machine.split import Split
+from simulator.observers.firsts import Firsts
+from simulator.observers.twins import Twins
+from simulator.observers.verdict import Verdict
+
+
+class Initialisation(Verdict):
+    """Finds reads of bytes that nobody has written."""
+
+    def __init__(self) -> None:
+        self._twins = Twins("shared", "local")
+        self._firsts = Firsts()
+
+    def access(self, split: Split, access: Access, allocation: Allocation, address: Any) -> None:
+        twin = self._twins.of(split.group, allocation)
+        if twin is None:
+            return
+        for k in range(access.count):
+            if _reads(access):
+                unset = self._twins.unlike(split, access, twin, address, k)
+                if unset is not None:
+                    self._tell(split, access, twin, address + k * access.itemsize if k else address, unset)
+            if access.kind != "ld":
+                self._twins.put(split, access, twin, address, k)
+
+    def finish(self) -> None:
+        self._twins.forget()
+
+    def faults(self) -> list[Fault]:
+        """Facts for the catalogue: array, element, who reads it, and how much of the array has been written."""
+        return self._firsts.faults()
+
+    def _tell(self, split: Split, access: Access, twin: Allocation, address: Any, unset: np.ndarray) -> None:
+        if self._firsts.known(access.op, unset):
+            return
+        row, lane = np.argwhere(unset)[0].tolist()
+        where = int(split.expand(address, "i8")[row, lane])
+        view = twin.view(display_name(access.name))
+        written, elements = _written(split, twin, view, row, lane)
+        fault = Fault(
+            "uninitialized-read",
+            (place(split, unset, access),),
+            array=view.name,
+            element=twin.describe(where, view.name),
+            at=tuple(int(k) for k in view.index(where - twin.base)),
+            space=twin.space,
+            written=written,
+            elements=elements,
+        )
+        self._firsts.add(access.op, unset, fault)
+
+
+def _reads(access: Access) -> bool:
+    """Does the operation use what lies there?  An exchange whose old value nobody takes does not."""
+    return access.kind == "ld" or (access.kind == "atom" and not (access.op.attr["op"] == "exch" and not access.op.dst))
+
+
+def _written(split: Split, twin: Allocation, view: View, row: int, lane: int) -> tuple[int, int]:
+    """How many elements of an array, in the copy of one lane, have been written, and how many it has."""
+    copy = (split.lanes.first_block + row - split.group.first_block) * twin.block_stride
+    copy += (split.lanes.first_thread + lane) * twin.lane_stride
+    size = view.dtype.itemsize
+    if twin.word_stride:  # local, and so in C order and small
+        marks = twin.data[twin.inner(np.arange(math.prod(view.shape) * size)) + copy].reshape(-1, size)
+    else:
+        marks = np.ndarray((*view.shape, size), np.uint8, twin.data, view.offset + copy, (*view.strides, 1))
+    return int(np.count_nonzero(marks.all(axis=-1))), math.prod(view.shape)

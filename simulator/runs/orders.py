@@ -1,0 +1,197 @@
+"""Orders of execution, and one run of a program in one of them.
+
+Rules of this file: a fault is data here (an ``Outcome`` carries it); what it becomes for the caller is decided in
+``simulator.runs.launch``.  What several orders make of each other is told in ``simulator.runs.agreement``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from simulator.catalogue import finding_of
+from simulator.errors import integer
+from simulator.findings import Finding, Launch, Replay
+from simulator.machine.faults import Fault
+from simulator.machine.launch import STEPS
+from simulator.machine.launch import launch as launch_on_machine
+from simulator.machine.observer import Observer
+from simulator.observers.checks import verdicts
+from simulator.observers.costs import costly
+from simulator.observers.definedness import Definedness
+from simulator.observers.initialisation import Initialisation
+from simulator.observers.lineage import Lineage
+from simulator.observers.operations import Operations
+from simulator.observers.printout import Printout, prints
+from simulator.observers.steps import Steps
+from simulator.observers.traffic import Traffic
+from simulator.observers.traps import Traps
+from simulator.program import Program
+from simulator.runs.arguments import Arguments
+from simulator.runs.sampling import in_words
+from simulator.trace import Trace
+
+NAMES = ("waves", "first", "last", "round-robin", "random")
+"""Orders by name.  An int is "random" with that seed."""
+CHECKED = NAMES
+"""What a check runs unless it is told otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """An order of execution: "waves", or one of the split scheduler's."""
+
+    name: str = "waves"
+    seed: int = 0
+
+    @property
+    def schedule(self) -> str:
+        """Which scheduler runs it."""
+        return "waves" if self.name == "waves" else "splits"
+
+    @property
+    def replay(self) -> Replay:
+        """What to pass to ``simulate`` to see the same run again."""
+        return Replay(self.name, self.seed)
+
+    def __str__(self) -> str:
+        return f"random (seed {self.seed})" if self.name == "random" else self.name
+
+
+def order_of(name: str | int, seed: int) -> Order:
+    """The order that a name or a seed asks for.
+
+    >>> str(order_of("last", 0)), str(order_of(7, 0))
+    ('last', 'random (seed 7)')
+    """
+    if isinstance(name, str):
+        if name not in NAMES:
+            raise ValueError(f"an order is one of {', '.join(NAMES)} or a seed (an int), not {name!r}")
+        return Order(name, seed if name == "random" else 0)
+    return Order("random", integer("an order that is not a name is a seed: it", name, least=0))
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a run records, and how it computes; ``check`` attaches verdicts, without ``records`` nothing is logged."""
+
+    keep: tuple[int, ...] | None = None
+    watch: tuple[str, ...] = ()
+    max_events: int = 0
+    values: str = "affine"
+    lineage: bool = False
+    progress: Callable[[int, int], None] | None = None
+    max_steps: int | None = STEPS
+    prints: bool = True
+    operations: bool = False
+    check: bool = False
+    records: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One run: what was recorded, if it did not reach its end, why, and what it raises on the host.
+
+    ``blocks`` are the parts of the grid that ran, None for all of it.
+    """
+
+    order: Order
+    trace: Trace
+    fault: Fault | None = None
+    raised: Fault | None = None
+    blocks: tuple[range, ...] | None = None
+
+    def __str__(self) -> str:
+        x, y, z = self.trace.grid
+        return str(self.order) if self.blocks is None else f"{self.order} ({in_words(self.blocks, x * y * z)})"
+
+
+def run(
+    program: Program,
+    launch: Launch,
+    args: Arguments,
+    order: Order,
+    settings: Settings,
+    blocks: tuple[range, ...] | None = None,
+) -> Outcome:
+    """Run once and record."""
+    steps, traffic, traps = Steps(settings.keep, settings.max_events, settings.watch), Traffic(), Traps()
+    lineage = Lineage() if settings.lineage else None
+    operations = Operations() if settings.operations else None
+    judges = verdicts(settings.records) if settings.check else []
+    records: list[Observer] = [steps, traffic] if settings.records else []
+    records += [operations] if operations is not None else []
+    fault = execute(program, launch, args, order, settings, (*records, traps, *judges), lineage, blocks)
+    found = [one for verdict in (traps, *judges) for one in verdict.faults()]
+    if fault is not None:  # who stopped halfway has not written all, and may have counted little
+        found = [one for one in found if one.kind != "unwritten-output"]
+        found += [fault] if fault.kind not in ("unsupported", "read-only") else []
+    elif settings.check and settings.records:
+        found += costly(traffic)
+    findings = [finding_of(one, program.name, launch, order.replay) for one in found]
+    many = f"{traps.handed_over} block{'s' if traps.handed_over > 1 else ''}"
+    schedule = f"{order}, {many} finished as splits" if traps.handed_over else str(order)
+    if not steps.launched:
+        schedule = "not run"
+    trace = Trace(program.name, launch, schedule, steps, traffic, findings, lineage, operations)
+    trace.machine_code = program.machine_code
+    return Outcome(order, trace, fault, traps.raised, blocks)
+
+
+def execute(
+    program: Program,
+    launch: Launch,
+    args: Arguments,
+    order: Order,
+    settings: Settings,
+    observers: Sequence[Observer] = (),
+    shadow: Any = None,
+    blocks: tuple[range, ...] | None = None,
+) -> Fault | None:
+    """Run once; the fault that ended it, if one did.  What the kernel prints goes to standard output at the end."""
+    printout = Printout()
+    if settings.prints and prints(program):
+        observers = (*observers, printout)
+    if args.written and not any(isinstance(observer, Initialisation) for observer in observers):
+        observers = (*observers, Initialisation())  # it keeps the flags of arrays that came without contents
+    try:
+        launch_on_machine(
+            program,
+            launch.grid,
+            launch.block,
+            args.values,
+            written=args.written,
+            dynamic_shared=launch.dynamic_shared,
+            schedule=order.schedule,
+            order=order.name if order.schedule == "splits" else "first",
+            seed=order.seed,
+            values=settings.values,
+            observers=observers,
+            shadow=shadow,
+            watch=settings.watch,
+            progress=settings.progress,
+            step_budget=settings.max_steps,
+            blocks=blocks,
+        )
+    except Fault as fault:
+        return fault
+    finally:
+        sys.stdout.write(str(printout))
+    return None
+
+
+def undefined_values(
+    program: Program,
+    launch: Launch,
+    args: Arguments,
+    order: Order,
+    settings: Settings,
+    blocks: tuple[range, ...] | None = None,
+) -> list[Finding]:
+    """Run once more, following what shuffles read from lanes that take no part; findings where such a value is used."""
+    definedness = Definedness()
+    quiet = replace(settings, prints=False, progress=None)
+    execute(program, launch, args, order, quiet, shadow=definedness, blocks=blocks)
+    return [finding_of(one, program.name, launch, order.replay) for one in definedness.faults()]
