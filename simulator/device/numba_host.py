@@ -22,6 +22,7 @@ from numba.cuda.cudadrv.error import NvvmSupportError
 
 from simulator.device.numba_driver import CoreDevice, CoreStream, StandInDriver, add_callback
 from simulator.device.numba_kernel import NumbaKernel, StandInDeviceFunction, StandInKernel
+from simulator.device.numba_runtime import runtime
 from simulator.device.session import Device
 from simulator.errors import Unsupported
 from simulator.frontend import forget
@@ -53,6 +54,7 @@ def _replacements(made: Device, driver: StandInDriver) -> list[tuple[Any, dict[s
     return [
         (numba_driver, {"ExperimentalDevice": partial(CoreDevice, made.card), "ExperimentalStream": CoreStream}),
         (numba_driver, {"load_module_image": _refuse_module}),
+        runtime(made),
         (numba_driver, {name: _bound(getattr(numba_driver, name), driver) for name in FINALIZERS}),
         (numba_driver.Stream, {"add_callback": add_callback(driver)}),
         (numba_driver.ManagedMemory, {"__init__": _managed(numba_driver.ManagedMemory.__init__, made)}),

@@ -209,8 +209,7 @@ class Session:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, call: pytest.CallInfo[None]) -> Generator[None, Any, pytest.TestReport]:
         """A test that failed by itself is told its findings too: they are often the cause."""
-        if call.excinfo is not None:
-            hide_frames()
+        hide_frames()  # a failure of unittest is not in ``call`` yet
         report: pytest.TestReport = yield
         test = self.current
         if test is None:

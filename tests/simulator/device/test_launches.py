@@ -10,6 +10,7 @@ import pytest
 from numba import cuda, float32, vectorize
 from numba.cuda import guvectorize
 from numba.cuda.core.errors import TypingError
+from numba.cuda.memory_management.nrt import rtsys
 
 from simulator import NotRecorded, OutOfBounds, SimulationError, Unsupported, device, simulate
 
@@ -349,3 +350,13 @@ def test_an_array_of_the_device_may_be_a_global_of_the_kernel():
         assert table.copy_to_host().tolist() == [[8, 10, 12, 14], [4, 5, 6, 7]]
     assert not gpu.findings
     assert gpu.traces[0].thread(3).reads("table") == [7]
+
+
+def test_what_kernels_allocate_is_counted_as_nothing():
+    """Kernels that allocate are refused; numba's own tests ask for the counters all the same."""
+    with device():
+        rtsys.memsys_enable_stats()
+        assert rtsys.memsys_stats_enabled()
+        assert tuple(map(int, rtsys.get_allocation_stats())) == (0, 0, 0, 0)
+        rtsys.memsys_disable_stats()
+        assert not rtsys.memsys_stats_enabled()
