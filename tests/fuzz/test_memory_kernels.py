@@ -21,7 +21,7 @@ from tests.fuzz import lane_by_lane
 from tests.fuzz.expressions import NAMES
 from tests.fuzz.memory_kernels import MemoryKernel, Place, memory_kernel
 
-KERNELS, CHUNK = 40, 5
+KERNELS, CHUNK = 20, 5
 MORE = 2000
 """As many in a full run (``pytest -m full``)."""
 WAYS: tuple[dict[str, Any], ...] = (

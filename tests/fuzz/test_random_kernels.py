@@ -27,7 +27,7 @@ from tests.fuzz.random_kernels import (
     random_kernel,
 )
 
-KERNELS, CHUNK = 40, 5
+KERNELS, CHUNK = 20, 5
 MORE = 2000
 """As many in a full run (``pytest -m full``)."""
 BLOCKS = 2
