@@ -3,7 +3,7 @@
 An ``@intrinsic`` of Numba has two halves: a typing function, and a generator of machine code.  The simulator runs the
 first and cannot run the second, so somebody has to say what the intrinsic does.  A *meaning* says it: a Python function
 that is called once for each call in a kernel's source, while the kernel is lowered, and writes down operations.  Its
-parameters are a ``simulator.frontend.emission.Code``, then those of the intrinsic::
+parameters are a ``simulator.frontend.lowering.emission.Code``, then those of the intrinsic::
 
     def vload(code, array, index, registers, j, n):
         for k, value in enumerate(code.load(array, index, code.constant(n))):

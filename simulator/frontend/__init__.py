@@ -1,17 +1,15 @@
 """The front end: kernels to programs.
 
-``lower_kernel`` is all that the rest of the simulator needs.  The way of a kernel:
+``lower_kernel`` is all that the rest of the simulator needs; ``lower`` drives it.  The way of a kernel:
 
-* From Python to typed IR.  An adapter (``numba_ir``, or ``plain_numba`` where numba-cuda has no wheel) has Numba infer
-  its types, with what both need in ``inference``, ``overloads``, ``successor`` and ``refusal``; ``translate``, with
-  ``native_types`` and ``columns``, puts the result into words of our own: ``typed_ir`` and ``kernel_types``.
-* From typed IR to a program.  ``lower`` drives it, ``body`` lowers a function, ``builder`` writes the operations down,
-  ``tidy`` ends it.  What a variable is stands in ``values``; a file per noun knows what can be done with it
-  (``indexing``, ``iteration``, ``operators``, ``complexes``, ``records``, ``times`` ...), ``calls`` what calls mean.
-* What is easier said in Python is lowered from Python: ``library_functions``, ``complex_functions``.
+* ``inference``: from Python to typed IR.  Numba infers the types.
+* ``typed_ir``: that IR in words of our own, its types in ``kernel_types``, how they lie in memory in ``layouts``.
+* ``lowering``: from typed IR to the operations of a program.
+
+What Numba or the simulator cannot do is told by ``refusal``.
 """
 
-from simulator.frontend.inference import DoesNotCompile
 from simulator.frontend.lower import forget, front_end, lower_kernel
+from simulator.frontend.refusal import DoesNotCompile
 
 __all__ = ["DoesNotCompile", "forget", "front_end", "lower_kernel"]

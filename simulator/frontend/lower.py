@@ -15,14 +15,14 @@ import numpy as np
 from simulator.compiled import MachineCode, NotCompiled
 from simulator.errors import Unsupported
 from simulator.frontend import kernel_types as kt
-from simulator.frontend.body import Body
-from simulator.frontend.builder import Builder
-from simulator.frontend.calls import meanings
-from simulator.frontend.inference import FrontEnd, check_kernel, check_result, compiled_with, python_function
-from simulator.frontend.native_types import translate_type
-from simulator.frontend.parameters import parameters
+from simulator.frontend.inference.front_end import FrontEnd, check_kernel, check_result, compiled_with, python_function
+from simulator.frontend.inference.native_types import translate_type
+from simulator.frontend.lowering.body import Body
+from simulator.frontend.lowering.builder import Builder
+from simulator.frontend.lowering.calls import meanings
+from simulator.frontend.lowering.parameters import parameters
+from simulator.frontend.lowering.tidy import tidy
 from simulator.frontend.refusal import first_line
-from simulator.frontend.tidy import tidy
 from simulator.intrinsics import changes
 from simulator.program import Pos, Program, validate
 
@@ -94,7 +94,7 @@ def _compile(front: FrontEnd, kernel: ref[Any], types: tuple[Any, ...], capabili
 def front_end() -> FrontEnd:
     """The front end of the installed compiler: numba-cuda's, or plain numba's where that is missing (macOS)."""
     adapter = "numba_ir" if find_spec("numba_cuda") is not None else "plain_numba"
-    return FrontEnd(import_module(f"simulator.frontend.{adapter}").half, frozenset(meanings()))
+    return FrontEnd(import_module(f"simulator.frontend.inference.{adapter}").half, frozenset(meanings()))
 
 
 def _argument_types(front: FrontEnd, args: Any, names: tuple[str, ...], place: Pos) -> tuple[Any, ...]:
@@ -146,7 +146,7 @@ def _lower(front: FrontEnd, kernel: Any, types: tuple[Any, ...], names: tuple[st
     function = front.typed(kernel, types)
     check_result(function)
     program = Program(function.name, "numba", place, arguments=names, debug=function.checked)
-    builder = Builder(program, front)
+    builder = Builder(program, front.library)
     values = [
         parameters(program, name, kind, (index,), place)
         for index, (name, kind) in enumerate(zip(names, function.arguments, strict=True))

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from types import CodeType, FunctionType
 from typing import Any
 
+from simulator.errors import SimulationError
 from simulator.program import Pos
 
 _LINES = 2
@@ -21,6 +22,15 @@ _LINES = 2
 _NOISE = ("Failed in ", "[1] During: ", "[2] During: ", "- Resolution failure for ")
 _END = ("During: ", 'File "', "There are ", "- Of which ", "Overload ", "raised from ", "Raised from ")
 _OBJECT = re.compile(r"Function\(<(?:built-in )?(?:function|class|ufunc) '?([\w.]+)'?(?: at 0x[0-9a-f]+)?>\)")
+
+
+class DoesNotCompile(SimulationError):
+    """Numba refuses the kernel.  ``reason`` is the gist of Numba's text, ``pos`` the line that it names."""
+
+    def __init__(self, reason: str, pos: Pos) -> None:
+        super().__init__(f"{pos}: the kernel does not compile: {reason}")
+        self.reason = reason
+        self.pos = pos
 
 
 def reason_of(error: BaseException) -> str:

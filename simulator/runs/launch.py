@@ -105,7 +105,7 @@ def error_of(fault: Fault, kernel: str, launch: Launch, replay: Replay | None, t
 def lower(kernel: Any, args: Sequence[Any]) -> Program:
     """The program of a kernel for these arguments; a ``Fault`` if Numba refuses it."""
     from simulator.frontend import lower_kernel  # Numba's compiler takes half a second to import
-    from simulator.frontend.inference import DoesNotCompile
+    from simulator.frontend.refusal import DoesNotCompile
 
     try:
         program: Program = lower_kernel(kernel, tuple(args))

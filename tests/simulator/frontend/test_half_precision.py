@@ -11,7 +11,7 @@ from numba.cuda import bf16, fp16
 from simulator import simulate
 from simulator.errors import Unsupported
 from simulator.frontend import lower_kernel
-from simulator.frontend.calls import meanings
+from simulator.frontend.lowering.calls import meanings
 
 MODULES = {"fp16": (fp16, np.float16), "bf16": (bf16, ml_dtypes.bfloat16)}
 A = np.array([0.5, -1.5, 3.25, 0.1, -0.0, 2.0, np.nan, np.inf, -np.inf, 1e-3, 100.0])

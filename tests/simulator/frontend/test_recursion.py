@@ -11,7 +11,7 @@ from numba import cuda, float32
 from simulator import OutOfBounds, simulate
 from simulator.errors import Unsupported
 from simulator.frontend import DoesNotCompile, lower_kernel
-from simulator.frontend.recursion import WORDS
+from simulator.frontend.lowering.recursion import WORDS
 from tests.simulator.frontend.conftest import run_kernel
 
 

@@ -81,7 +81,7 @@ def test_a_function_chosen_at_run_time_does_not_compile():
 
 
 def test_unmapped_argument_forms_are_refused():
-    from simulator.frontend.calls import table
+    from simulator.frontend.lowering.calls import table
 
     def kernel(x):
         x[0] = round(x[0], ndigits=2)

@@ -11,8 +11,8 @@ from numba import cuda as numba_cuda
 from simulator import simulate
 from simulator.errors import Unsupported
 from simulator.frontend import front_end
-from simulator.frontend.inference import _names
-from simulator.frontend.successor import Successor
+from simulator.frontend.inference.front_end import names_of
+from simulator.frontend.inference.successor import Successor
 
 PACKAGE = "numba_cuda_mlir"
 
@@ -69,7 +69,7 @@ def cuda(monkeypatch):
         module(f"{PACKAGE}.cuda.{name}", made)
     monkeypatch.setitem(sys.modules, PACKAGE, root)
     front = front_end()
-    monkeypatch.setattr(front, "successor", Successor(front.half.modules, _names))
+    monkeypatch.setattr(front, "successor", Successor(front.half.modules, names_of))
     return made
 
 

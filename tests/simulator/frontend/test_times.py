@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import cuda
 
-from simulator.frontend.times import days_before_month
+from simulator.frontend.lowering.times import days_before_month
 from tests.simulator.frontend.conftest import run_kernel
 
 Run = Callable[..., Any]

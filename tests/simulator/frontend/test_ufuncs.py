@@ -10,7 +10,7 @@ from numba.cuda.ufuncs import ufunc_db
 from simulator import simulate
 from simulator.errors import Unsupported
 from simulator.frontend import lower_kernel
-from simulator.frontend.inference import DoesNotCompile
+from simulator.frontend.refusal import DoesNotCompile
 from tests.simulator.frontend.conftest import run_kernel
 
 UFUNCS = sorted(ufunc_db(), key=lambda ufunc: ufunc.__name__)
