@@ -127,7 +127,12 @@ class Finding:
 
     @property
     def key(self) -> tuple[str, str, str, tuple[tuple[str, int], ...]]:
-        """Two findings of different runs are the same one if they share this: kind, kernel, array and source lines."""
+        """Two findings of different runs are the same one if they share this: kind, kernel, array and source lines.
+
+        A run has one deadlock at most, and shows it wherever its order of execution happens to leave the threads.
+        """
+        if self.kind == "deadlock":
+            return self.kind, self.kernel, "", ()
         return self.kind, self.kernel, self.array, tuple((site.file, site.line) for site in self.sites)
 
     def __str__(self) -> str:

@@ -36,17 +36,19 @@ def _race(fault: Fault, words: Words) -> Said:
 def _mend(fault: Fault, one: Place, two: Place) -> str:
     facts, kinds = fault.facts, {one.access, two.access}
     lines = f"line {one.pos.line} and line {two.pos.line}"
+    if facts["spins"]:
+        return _awaited(fault)
     if "atom" in kinds:
         barrier = "" if facts["relation"] == "grid" else ", or put cuda.syncthreads() between them"
         return f"use an atomic on both sides{barrier}"
     if one.pos.line == two.pos.line:
-        if facts["lanes"]:
+        if kinds == {"st"}:
             return "let one thread write it, or give each thread a place of its own"
-        update = "if each thread updates it, use an atomic such as cuda.atomic.add"
-        apart = (
-            "write to another array" if facts["relation"] == "grid" else "put a barrier between the read and the write"
-        )
-        return f"{update}; else {apart}"
+        if facts["update"]:
+            return "use an atomic such as cuda.atomic.add, or give each thread an element of its own"
+        if facts["relation"] == "grid":
+            return "write to another array"
+        return "put a barrier between the read and the write, or write to another array"
     if facts["relation"] == "grid":
         flag = "cuda.threadfence() before the atomic that tells of it, or " if facts["atomics"] else ""
         return (
@@ -59,6 +61,16 @@ def _mend(fault: Fault, one: Place, two: Place) -> str:
     if one.pos.line > two.pos.line:
         return f"put {barrier} after line {one.pos.line}, before line {two.pos.line} runs again"
     return f"put {barrier} between {lines}"
+
+
+def _awaited(fault: Fault) -> str:
+    """A loop waits for what another thread stores: a barrier would never be reached."""
+    name = fault.facts["array"]
+    fence = "cuda.threadfence()" if fault.facts["relation"] == "grid" else "cuda.threadfence_block()"
+    return (
+        f"a loop waits for {name}: read it by an atomic (as cuda.atomic.add({name}, i, 0)) and write it by one "
+        f"(as cuda.atomic.exch), with {fence} between the results that it tells of and that write"
+    )
 
 
 def order_dependent(

@@ -16,7 +16,8 @@ from simulator.machine.faults import Fault, Place
 from simulator.machine.memory import Access
 from simulator.observers.races.footprints import Footprint
 from simulator.observers.races.happens import EVENT, SHIFT, Events
-from simulator.program import Program
+from simulator.observers.races.roles import one_element, spins
+from simulator.program import Op, Program
 
 RELATIONS = ("warp", "block", "grid")
 """What two threads share at the least: from the nearest to the furthest."""
@@ -28,6 +29,7 @@ class _Pair:
 
     space: str
     places: tuple[Place, Place]
+    ops: tuple[Op, Op]
     facts: dict[str, Any]
     relation: int
     count: int
@@ -38,6 +40,7 @@ class Pairs:
 
     def __init__(self, events: Events) -> None:
         self._events = events
+        self._program: Program | None = None
         self._padded = 32
         self._found: dict[tuple[Any, ...], _Pair] = {}
         self._numbers: dict[tuple[Any, str], int] = {}
@@ -46,7 +49,7 @@ class Pairs:
 
     def launch(self, program: Program, padded: int) -> None:
         """A launch of this program begins."""
-        self._padded = padded
+        self._program, self._padded = program, padded
         for number, op in enumerate(program.ops()):
             self._numbers.setdefault((op.pos, op.kind), number)
             self._atomics |= op.kind == "atom"
@@ -72,9 +75,28 @@ class Pairs:
     def faults(self) -> list[Fault]:
         """The pairs as facts for the catalogue."""
         return [
-            Fault(f"race-{pair.space}", pair.places, **pair.facts, relation=RELATIONS[pair.relation], count=pair.count)
+            Fault(
+                f"race-{pair.space}",
+                pair.places,
+                **pair.facts,
+                **self._roles(*pair.ops),
+                relation=RELATIONS[pair.relation],
+                count=pair.count,
+            )
             for pair in self._found.values()
         ]
+
+    def _roles(self, one: Op, two: Op) -> dict[str, bool]:
+        """``spins``: a load waits for the other; ``update``: each thread stores to the element that it has loaded."""
+        assert self._program is not None
+        load, store = (one, two) if one.kind == "ld" else (two, one)
+        if load.kind != "ld":
+            return {"spins": False, "update": False}
+        copies = [op for op in self._program.ops() if op.kind == "ld" and op.pos == load.pos]  # of a loop's test
+        return {
+            "spins": any(spins(self._program, op) for op in copies),
+            "update": store.kind == "st" and one_element(self._program, load, store),
+        }
 
     def _relations(self, one: np.ndarray, two: np.ndarray) -> np.ndarray:
         return np.where(one // self._padded != two // self._padded, 2, np.where(one >> 5 != two >> 5, 1, 0))
@@ -87,8 +109,10 @@ class Pairs:
         places = [
             Place(access.pos, *self._thread(thread), access.kind) for access, thread in ((old, before), (new, after))
         ]
+        ops = [old.op, new.op]
         if one > two:
             places.reverse()
+            ops.reverse()
         name = new.name if one > two else old.name  # of two names of one memory, that of the first site
         view = allocation.view(name)
         low, high = sorted((one, two))
@@ -99,9 +123,8 @@ class Pairs:
             "element": allocation.describe(address, name),
             "atomics": self._atomics and allocation.space == "global",
             "again": between,  # what is missing is a barrier at the end of a loop
-            "lanes": one == two and old.kind == "st",
         }
-        return _Pair(allocation.space, (places[0], places[1]), facts, 0, 0)
+        return _Pair(allocation.space, (places[0], places[1]), (ops[0], ops[1]), facts, 0, 0)
 
     def _thread(self, number: int) -> tuple[int, tuple[int, ...]]:
         block, thread = divmod(number, self._padded)

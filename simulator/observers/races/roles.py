@@ -1,0 +1,101 @@
+"""What a racing access is for, as the program alone tells: does a load spin, do a load and a store update one element?
+
+Rules of this file: it looks at operations and blocks, at no run.  A wrong guess costs a mend, never a finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from simulator.kinds import MEMORY, SYNC
+from simulator.machine.flow import analyse
+from simulator.program import Op, Program
+
+
+def spins(program: Program, load: Op) -> bool:
+    """Does a loop without barriers go round until this load, of a place that stays the same, gives another value?"""
+    for body, condition in _loops(program):
+        ops = [op for label in body for op in program.blocks[label].ops]
+        if load not in ops or any(op.kind == "bar" for op in ops):
+            continue
+        defined = _definitions(ops)
+        steers = load in _behind(condition, defined)
+        if steers and _stays(load.src[0], defined):
+            return True
+    return False
+
+
+def one_element(program: Program, load: Op, store: Op) -> bool:
+    """Is the address that is stored to computed as the one that is loaded from: ``x[i] += 1``, not ``x[i] += x[j]``?"""
+    defined = _definitions(program.ops())
+    return _alike(load.src[0], store.src[0], defined)
+
+
+def _loops(program: Program) -> Iterator[tuple[set[str], int]]:
+    """Each branch that leaves a loop: the blocks of the loop, and the condition."""
+    flow = analyse(program)
+    before: dict[str, list[str]] = {label: [] for label in program.blocks}
+    for label, block in program.blocks.items():
+        for to in block.term.to if block.term is not None else ():
+            before[to].append(label)
+    for head in program.blocks:
+        tails = [label for label in before[head] if head in flow.dominators[label]]
+        body, todo = {head}, list(tails)
+        while todo:
+            label = todo.pop()
+            if label not in body:
+                body.add(label)
+                todo += before[label]
+        for label in sorted(body) if tails else ():
+            term = program.blocks[label].term
+            if term is not None and term.cond is not None and not set(term.to) <= body:
+                yield body, term.cond
+
+
+def _definitions(ops: Iterable[Op]) -> dict[int, list[Op]]:
+    """Who writes each slot."""
+    found: dict[int, list[Op]] = {}
+    for op in ops:
+        for slot in op.dst:
+            found.setdefault(slot, []).append(op)
+    return found
+
+
+def _behind(slot: int, defined: dict[int, list[Op]]) -> set[Op]:
+    """All operations that a value is computed from."""
+    seen: set[Op] = set()
+    todo = list(defined.get(slot, ()))
+    while todo:
+        op = todo.pop()
+        if op not in seen:
+            seen.add(op)
+            todo += [other for source in op.src for other in defined.get(source, ())]
+    return seen
+
+
+def _stays(slot: int, defined: dict[int, list[Op]]) -> bool:
+    """Is a value the same whenever the loop comes round: from nothing that the loop counts, loads or receives?"""
+    behind = _behind(slot, defined)
+    known = {op for ops in defined.values() for op in ops}
+    return not any(
+        op.kind in MEMORY | SYNC or op in {b for source in op.src for b in _behind(source, defined)}
+        for op in behind & known
+    )
+
+
+def _alike(one: int, other: int, defined: dict[int, list[Op]]) -> bool:
+    """Are two values computed the same way from the same slots?"""
+    if one == other:
+        return True
+    a, b = defined.get(one, []), defined.get(other, [])
+    if len(a) != 1 or len(b) != 1:
+        return False
+    a_op, b_op = a[0], b[0]
+    if (
+        a_op.kind != b_op.kind
+        or a_op.dtype != b_op.dtype
+        or a_op.kind in MEMORY | SYNC
+        or len(a_op.src) != len(b_op.src)
+    ):
+        return False
+    return all(_alike(x, y, defined) for x, y in zip(a_op.src, b_op.src, strict=True))
