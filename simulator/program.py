@@ -73,6 +73,8 @@ def size_of(element: Element) -> int:
 
 EXIT = "<exit>"
 """Label of the virtual block behind every exit (post-dominates everything)."""
+CALL_STACK = "call stack"
+"""The array in which functions that call themselves keep where to return to: a thread that leaves it cannot go on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,9 @@ def simulate(
         Look for everything that is wrong, and collect it in ``trace.findings`` instead of raising the first error.
         Unless ``orders`` says otherwise, the kernel runs in waves, which give the counts, and in the orders "first",
         "last", "round-robin" and "random" of the split scheduler; of a large grid those run a sample of blocks.
-        ``trace.orders`` says what ran.
+        ``trace.orders`` says what ran.  Past an access that is out of bounds or misaligned a run goes on: lanes whose
+        address is wrong write nothing and read 0.  Results and trace are then those of a machine that drops such
+        accesses.
     orders
         Orders of execution, each run from the same inputs: "waves" (whole blocks in lock step), "first", "last",
         "round-robin", "random" (with ``seed``), or an int (random, with that seed).  Results and trace are those of

@@ -59,14 +59,21 @@ def _deadlock(fault: Fault, words: Words) -> Said:
 
 def _step_limit(fault: Fault, words: Words) -> Said:
     where = standings(fault.facts.get("elsewhere", ()), words)
-    head, verb = "", "still running"
+    elsewhere = f"; {where}" if where else ""
+    head, many = "", False
     if fault.places:
         place = fault.places[0]
-        verb = f"{'is' if len(place.threads) == 1 else 'are'} still running"
+        many = len(place.threads) > 1
         head = f"{at(place.pos)}: {words.threads(place.threads)} of {words.block(place.block)} "
-    message = f"{head}{verb} after the budget of {fault.facts['budget']} steps" + (f"; {where}" if where else "")
+    if fault.facts.get("forever"):
+        return (
+            f"{head}{'go' if many else 'goes'} round a loop in which nothing changes any more, no variable and nothing "
+            f"that it reads{elsewhere}",
+            "the loop never ends: it waits for another thread, so check who ought to write what it reads",
+        )
+    verb = f"{'are' if many else 'is'} still running" if head else "still running"
     return (
-        message,
+        f"{head}{verb} after the budget of {fault.facts['budget']} steps{elsewhere}",
         "a loop may never end, for example one that waits for another thread; else simulate a smaller launch, or raise "
         "the budget with max_steps= of simulate() (numba-sim: --max-steps)",
     )
@@ -78,4 +85,5 @@ SENTENCES: dict[str, Tell] = {
     "deadlock": _deadlock,
     "step-limit": _step_limit,
 }
-"""How each fault is told.  ``step-limit`` is told as a ``deadlock``: nobody has shown that the kernel would end."""
+"""How each fault is told.  ``step-limit`` is told as a ``deadlock``: nobody has shown that the kernel would end (or,
+with ``forever``, the machine has shown that it would not)."""

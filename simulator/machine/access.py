@@ -5,14 +5,13 @@ An affine address that stays inside one allocation costs no work per lane: it be
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from simulator.machine.addresses import check_alignment, place, positions, resolve, several, strides
+from simulator.machine.addresses import place, positions, resolve, several, strides
 from simulator.machine.faults import Fault
+from simulator.machine.going_on import go_on, only
 from simulator.machine.memory import Access, Allocation
 from simulator.machine.split import Split
 from simulator.machine.unaligned import lies_askew, read_bytes, write_bytes
@@ -26,9 +25,12 @@ def load(split: Split, address: Value, access: Access) -> Value:
     """One element per lane; lanes that are off get anything."""
     if type(address) is Affine and address.l and (seen := _read_row(split, address, access)) is not None:
         return seen
-    if type(address) is np.ndarray and (allocations := several(split, address, access)) is not None:
-        return _load_parts(split, address, access, allocations)
-    found, address = resolve(split, address, access)
+    try:
+        if type(address) is np.ndarray and (allocations := several(split, address, access)) is not None:
+            return _load_parts(split, address, access, allocations)
+        found, address = resolve(split, address, access)
+    except Fault as fault:
+        return go_on(fault, split, address, access, load, split, address, access)
     return read(split, address, access, found, access.dtype)
 
 
@@ -73,6 +75,7 @@ def _write_row(split: Split, address: Affine, access: Access, value: Value) -> b
         split.group.on_access(split, access, found, address)
     if split.group.hooks.store is not None:
         split.group.hooks.store(split, access, found, address, (value,))
+    split.group.memory.change(found)
     shape = (lanes.nb, lanes.P)
     target: np.ndarray = np.ndarray(shape, access.numpy, found.data, address.b - found.base, (address.a, address.l))
     target[...] = array_of(value, access.dtype)
@@ -81,10 +84,14 @@ def _write_row(split: Split, address: Affine, access: Access, value: Value) -> b
 
 def load_many(split: Split, address: Value, access: Access) -> tuple[Value, ...]:
     """``access.count`` consecutive elements per lane as one access."""
-    if type(address) is np.ndarray and (allocations := several(split, address, access)) is not None:
-        steps = range(access.count)
-        return tuple(_load_parts(split, address + k * access.itemsize, access, allocations, k == 0) for k in steps)
-    found, address = resolve(split, address, access)
+    try:
+        if type(address) is np.ndarray and (allocations := several(split, address, access)) is not None:
+            steps = range(access.count)
+            return tuple(_load_parts(split, address + k * access.itemsize, access, allocations, k == 0) for k in steps)
+        found, address = resolve(split, address, access)
+    except Fault as fault:
+        many: tuple[Value, ...] = go_on(fault, split, address, access, load_many, split, address, access)
+        return many
     return tuple(read(split, address + k * access.itemsize, access, found, access.dtype) for k in range(access.count))
 
 
@@ -102,20 +109,9 @@ def _load_parts(
 
 
 def _report_part(split: Split, address: np.ndarray, access: Access, found: Allocation, mask: np.ndarray) -> None:
-    with only(split, mask):
-        check_alignment(split, address, access, found)
-        if split.group.on_access is not None:
+    if split.group.on_access is not None:
+        with only(split, mask):
             split.group.on_access(split, access, found, address)
-
-
-@contextmanager
-def only(split: Split, mask: np.ndarray) -> Iterator[None]:
-    """Some of the split's lanes act alone."""
-    whole, split.mask = split.mask, mask
-    try:
-        yield
-    finally:
-        split.mask = whole
 
 
 def read(split: Split, address: Value, access: Access, found: Allocation, code: str) -> Value:
@@ -158,15 +154,19 @@ def store(split: Split, address: Value, access: Access, *values: Value) -> None:
     """Write one element per lane and value; of lanes that write one place, the last one wins."""
     if type(address) is Affine and len(values) == 1 and _write_row(split, address, access, values[0]):
         return
-    if type(address) is np.ndarray and (allocations := several(split, address, access)) is not None:
-        lanes = split.expand(address, "i8")
-        for found, mask in allocations:
-            safe = np.where(mask, lanes, lanes[mask][0])
-            _report_part(split, safe, access, found, mask)
-            with only(split, mask):
-                _write_all(split, safe, access, found, values)
+    try:
+        if type(address) is np.ndarray and (allocations := several(split, address, access)) is not None:
+            lanes = split.expand(address, "i8")
+            for found, mask in allocations:
+                safe = np.where(mask, lanes, lanes[mask][0])
+                _report_part(split, safe, access, found, mask)
+                with only(split, mask):
+                    _write_all(split, safe, access, found, values)
+            return
+        found, address = resolve(split, address, access)
+    except Fault as fault:
+        go_on(fault, split, address, access, store, split, address, access, *values)
         return
-    found, address = resolve(split, address, access)
     _write_all(split, address, access, found, values)
 
 
@@ -177,6 +177,7 @@ def _write_all(split: Split, address: Value, access: Access, found: Allocation, 
     access.writable = found
     if split.group.hooks.store is not None:
         split.group.hooks.store(split, access, found, address, values)
+    split.group.memory.change(found)
     for k, value in enumerate(values):
         write(split, address + k * access.itemsize if k else address, access, found, value)
 

@@ -1,7 +1,7 @@
 """Addresses: which element, which allocation, which bytes behind it.
 
-Only the active lanes count; lanes that are off may hold any address.  Everything that can be wrong with an address is
-found here: an index outside its axis, bytes outside every allocation, an address that is not aligned.
+Only the active lanes count; lanes that are off may hold any address.  What can be wrong with an address is found here:
+bytes outside every allocation, an address that is not aligned.  (An index outside its axis: ``elements``.)
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from simulator.machine.faults import Fault, Place
+from simulator.machine.going_on import nowhere, only
 from simulator.machine.memory import Access, Allocation
 from simulator.machine.split import Split
 from simulator.machine.values import Affine, array_of
@@ -22,9 +23,8 @@ NEAR = 1 << 20
 
 def place(split: Split, bad: np.ndarray, access: Access) -> Place:
     """The first lane of ``bad`` (bool, one per lane) as a place in a message."""
-    row, lane = np.argwhere(bad)[0]
-    thread = int(lane) + split.lanes.first_thread
-    return Place(access.pos, split.lanes.first_block + int(row), (thread,), access.purpose)
+    row, lane = divmod(int(bad.argmax()), split.lanes.P)
+    return Place(access.pos, split.lanes.first_block + row, (split.lanes.first_thread + lane,), access.purpose)
 
 
 # -- which allocation ---------------------------------------------------------------------------------------------
@@ -69,6 +69,8 @@ def _locate(split: Split, address: Value, access: Access, low: int, high: int) -
     low, high = int(active.min()), int(active.max())
     found = split.group.memory.find(low, high + access.nbytes)
     if found is None:
+        if (lost := nowhere(split, address)) is not None:
+            raise Fault("out-of-bounds").of(lost)  # told where the address was worked out
         _out_of_bounds(split, lanes, access)
     access.cached = found
     if mask is None:
@@ -79,16 +81,16 @@ def _locate(split: Split, address: Value, access: Access, low: int, high: int) -
 def _out_of_bounds(split: Split, lanes: np.ndarray, access: Access) -> NoReturn:
     outside = ~_inside(split, lanes, access)
     bad = outside if split.mask is None else outside & split.mask
-    row, lane = np.argwhere(bad)[0]
+    first = int(lanes[bad][0])
     raise Fault(
         "out-of-bounds",
         (place(split, bad, access),),
         array=access.name,
-        address=int(lanes[row, lane]),
+        address=first,
         nbytes=access.nbytes,
         count=int(bad.sum()),
-        nearest=_nearest(split, int(lanes[row, lane]), access.nbytes),
-    )
+        nearest=_nearest(split, first, access.nbytes),
+    ).of(bad)
 
 
 def _nearest(split: Split, address: int, nbytes: int) -> tuple[str, int, int] | None:
@@ -108,6 +110,12 @@ def _inside(split: Split, lanes: np.ndarray, access: Access) -> np.ndarray:
     return inside
 
 
+def well_placed(split: Split, address: Value, access: Access) -> np.ndarray:
+    """The lanes whose address is right: inside an allocation, and a multiple of what it must be."""
+    lanes = split.expand(address, "i8")
+    return _inside(split, lanes, access) & ((lanes & _low_bits(access)) == 0)
+
+
 def several(split: Split, address: np.ndarray, access: Access) -> list[tuple[Allocation, np.ndarray]] | None:
     """Per allocation the active lanes that touch it, when lanes touch several (``a = x if c else y``); else None."""
     found = access.cached
@@ -124,15 +132,15 @@ def several(split: Split, address: np.ndarray, access: Access) -> list[tuple[All
     for candidate in split.group.memory.allocations:
         here = active & (lanes >= candidate.base) & (lanes + access.nbytes <= candidate.end)
         if here.any():
+            with only(split, here):
+                check_alignment(split, lanes, access, candidate)
             parts.append((candidate, here))
     return parts
 
 
 def check_alignment(split: Split, address: Value, access: Access, found: Allocation) -> None:
     """The address must be a multiple of the access's bytes (PTX ISA, "Addresses as operands"), or of its parts'."""
-    low_bits = access.align - 1
-    if access.align & low_bits:
-        return
+    low_bits = _low_bits(access)
     kind = type(address)
     if kind is int:
         bad = address & low_bits
@@ -154,117 +162,12 @@ def check_alignment(split: Split, address: Value, access: Access, found: Allocat
         address=first,
         nbytes=access.nbytes,
         count=int(wrong.sum()),
-    )
+    ).of(wrong)
 
 
-# -- element addresses --------------------------------------------------------------------------------------------
-
-
-def element1(
-    split: Split, base: Value, index: Value, extent: Value, stride: Value, access: Access, multiply: Any
-) -> Value:
-    """Byte address of element ``index`` of a one-dimensional array."""
-    if type(index) is Affine and type(extent) is type(stride) is type(base) is int:
-        if 0 <= index.lo and index.hi < extent and stride > 0:
-            return index.scaled(stride, base)  # a place inside the array: no overflow
-    return base + multiply(_checked(split, index, extent, 0, access), stride)
-
-
-def element(split: Split, base: Value, access: Access, multiply: Any, *triples: Value) -> Value:
-    """Byte address of an element: ``triples`` are index, extent and stride of each axis."""
-    for k in range(0, len(triples), 3):
-        index, extent, stride = triples[k : k + 3]
-        kind = type(index)
-        if type(extent) is not int or type(stride) is not int:
-            base = base + multiply(_checked(split, index, extent, k // 3, access), stride)
-        elif kind is int and 0 <= index < extent:
-            base = base + index * stride  # a place inside the array: no overflow
-        elif kind is Affine and 0 <= index.lo and index.hi < extent and stride > 0:
-            base = index.scaled(stride, base) if type(base) is int else base + index.scaled(stride, 0)
-        else:
-            base = base + multiply(_checked(split, index, extent, k // 3, access), stride)
-    return base
-
-
-def run_start(split: Split, base: Value, access: Access, multiply: Any, *triples: Value) -> Value:
-    """Byte address of the first of several elements side by side along the last axis, all of them inside it."""
-    count, itemsize = access.op.attr["run"]
-    *others, extent, stride = triples
-    first = element(split, base, access, multiply, *others, extent - (count - 1), stride)
-    apart = stride != itemsize if type(stride) is int else (split.expand(stride, "i8") != itemsize) & split.active()
-    if count > 1 and np.any(apart):
-        raise Fault(
-            "unsupported",
-            (place(split, split.active(), access),),
-            construct=f"one access of {count} elements of {access.name} that do not lie side by side",
-            mend="pass an array whose last axis is contiguous",
-        )
-    return first
-
-
-def _checked(split: Split, index: Value, extent: Value, axis: int, access: Access) -> Value:
-    """An index within its extent: negative signed ones wrap once, as Numba compiles them."""
-    kind = type(index)
-    if type(extent) is int:
-        if kind is int:
-            if 0 <= index < extent:
-                return index
-            if access.op.attr["signed"][axis] and "run" not in access.op.attr and -extent <= index < 0:
-                if split.group.hooks.wrap is not None:
-                    split.group.hooks.wrap(split, access, axis, split.active(), index, extent)
-                return index + extent
-        elif kind is Affine:
-            if 0 <= index.lo and index.hi < extent:
-                return index
-            low, high = split.bounds(index)
-            if 0 <= low and high < extent:
-                return index
-        elif index.dtype.itemsize == 8:
-            # One comparison does both bounds: a negative index is huge as an unsigned number.  Counting is several
-            # times faster than all().
-            if np.count_nonzero(index.view("u8") < extent) == index.size:
-                return index.view("i8")
-    return _checked_lanes(split, index, extent, axis, access)
-
-
-def _checked_lanes(split: Split, index: Value, extent: Value, axis: int, access: Access) -> Value:
-    signed = access.op.attr["signed"][axis]
-    lanes = split.expand(index, "i8" if signed else "u8")
-    extents = split.expand(extent, "i8")
-    if signed:
-        wrapped = lanes if "run" in access.op.attr else np.where(lanes < 0, lanes + extents, lanes)
-        bad = (wrapped < 0) | (wrapped >= extents)
-    else:
-        wrapped = lanes
-        bad = lanes >= np.maximum(extents, 0).astype("u8")
-    if split.mask is not None:
-        bad = bad & split.mask
-    if bad.any():
-        _outside_axis(split, bad, int(lanes[bad][0]), int(extents[bad][0]), axis, access)
-    if signed and (tell := split.group.hooks.wrap) is not None:
-        negative = (lanes != wrapped) & split.active()
-        if negative.any():
-            tell(split, access, axis, negative, int(lanes[negative][0]), int(extents[negative][0]))
-    return wrapped.astype("i8", copy=False)
-
-
-def _outside_axis(split: Split, bad: np.ndarray, index: int, extent: int, axis: int, access: Access) -> NoReturn:
-    facts: dict[str, Any] = {}
-    if (run := access.op.attr.get("run")) is not None:
-        count = run[0] if axis == len(access.op.attr["signed"]) - 1 else 1
-        extent += count - 1  # ``extent`` was that of the places where all of them fit
-        facts = {"run": count, "first": index}
-        index = index if index < 0 else max(index, extent)
-    raise Fault(
-        "out-of-bounds",
-        (place(split, bad, access),),
-        array=access.name,
-        axis=axis,
-        index=index,
-        extent=extent,
-        count=int(bad.sum()),
-        **facts,
-    )
+def _low_bits(access: Access) -> int:
+    """The bits of an address that must be 0: none where the access is of no power of two of bytes."""
+    return 0 if access.align & access.align - 1 else access.align - 1
 
 
 # -- physical places ----------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import numpy as np
 
 from simulator.machine.addresses import place, positions, resolve, several
 from simulator.machine.faults import Fault
+from simulator.machine.going_on import go_on
 from simulator.machine.memory import Access
 from simulator.machine.split import Split
 
@@ -16,13 +17,16 @@ Value = Any
 
 def atomic(split: Split, address: Value, access: Access, wanted: bool, *operands: Value) -> Value:
     """A read-modify-write per active lane, in lane order where lanes meet; returns the old values if ``wanted``."""
-    if type(address) is np.ndarray and (allocations := several(split, address, access)) is not None:
-        raise Fault(
-            "unsupported",
-            (place(split, allocations[0][1], access),),
-            construct=f"atomic {access.op.attr['op']} whose lanes reach into several arrays",
-        )
-    found, address = resolve(split, address, access)
+    try:
+        if type(address) is np.ndarray and (allocations := several(split, address, access)) is not None:
+            raise Fault(
+                "unsupported",
+                (place(split, allocations[0][1], access),),
+                construct=f"atomic {access.op.attr['op']} whose lanes reach into several arrays",
+            )
+        found, address = resolve(split, address, access)
+    except Fault as fault:
+        return go_on(fault, split, address, access, atomic, split, address, access, wanted, *operands)
     if not found.view(access.name).writable:
         raise Fault(
             "read-only", (place(split, split.active(), access),), array=access.name or found.name, space=found.space
@@ -31,7 +35,11 @@ def atomic(split: Split, address: Value, access: Access, wanted: bool, *operands
     shape = active.shape
     where = split.expand(positions(split, address, found, access.shift), "i8")[active]
     given = [split.expand(operand, access.dtype)[active] for operand in operands]
-    old = _apply(access.op.attr["op"], found.typed(access.dtype), where, given)
+    memory = found.typed(access.dtype)
+    before = memory[where]
+    old = _apply(access.op.attr["op"], memory, where, given)
+    if memory[where].tobytes() != before.tobytes():
+        split.group.memory.change(found)
     if split.group.hooks.atomic is not None:
         wrote = active
         if access.op.attr["op"] == "cas":
@@ -47,6 +55,14 @@ def atomic(split: Split, address: Value, access: Access, wanted: bool, *operands
 
 def _apply(how: str, memory: np.ndarray, where: np.ndarray, operands: list[np.ndarray]) -> np.ndarray:
     """Apply lane after lane; lanes that share no place go together.  Returns what each lane saw."""
+    if len(where) == 1:
+        alone = memory[where]
+        memory[where] = _combine(how, alone, operands)
+        return alone
+    if bool((where == where[0]).all()) and _is_chain(how, memory.dtype, operands):
+        seen = _chain(how, memory[where[0]], operands)
+        memory[where[0]] = seen[-1]
+        return seen[:-1]
     order = np.argsort(where, kind="stable")
     same = where[order]
     starts = np.flatnonzero(np.concatenate(([True], same[1:] != same[:-1])))

@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 
 from simulator.kinds import KINDS, MEMORY, SYNC
-from simulator.machine import access, addresses, atomics, warp
+from simulator.machine import access, atomics, elements, warp
 from simulator.machine.flow import Flow, analyse
 from simulator.machine.memory import Access, make_access
 from simulator.machine.narrowing import narrowed_indices
 from simulator.machine.observer import Span
 from simulator.machine.operations import expression
 from simulator.machine.values import DT
-from simulator.program import Const, Op, Program
+from simulator.program import FLOATS, Const, Op, Program, Slot
 
 Function = Callable[[Any, list[Any]], None]
 
@@ -66,6 +66,8 @@ class Code:
         self.flow = flow
         self.style = style
         self.accesses: list[Access] = []
+        self.reads: dict[str, list[Access]] = {}
+        """The loads and atomics of each block."""
         self._purposes = _purposes(program)
         self._names: dict[str, Any] = {
             "np": np,
@@ -73,9 +75,9 @@ class Code:
             "load_many": access.load_many,
             "store": access.store,
             "atomic": atomics.atomic,
-            "element1": addresses.element1,
-            "element": addresses.element,
-            "run_start": addresses.run_start,
+            "element1": elements.element1,
+            "element": elements.element,
+            "run_start": elements.run_start,
             "shuffle": warp.shuffle,
             "vote": warp.vote,
             "match": warp.match,
@@ -98,6 +100,11 @@ class Code:
             label for label, block in program.blocks.items() if not (block.ops and self._is_cut(block.ops[0]))
         }
         """Blocks whose first segment neither waits nor touches memory: who runs it when does not show."""
+        self.terms = {label: block.term for label, block in program.blocks.items() if block.term is not None}
+        self.reading = {label for label, accesses in self.reads.items() if accesses}
+        """Blocks that read memory."""
+        self.start, self.given = _start(program)
+        """What slots hold at the kernel's entry, None where that is known only then; and how it comes about."""
         self._live: dict[tuple[str, int], frozenset[int]] = {}
 
     def segment_at(self, label: str, index: int) -> int:
@@ -129,8 +136,10 @@ class Code:
                 cuts |= {k, k + 1}
             elif self._is_cut(op):
                 cuts.add(k)
-        edges = sorted(cuts)
-        return [self._segment(label, first, last) for first, last in pairwise(edges)]
+        edges, known = sorted(cuts), len(self.accesses)
+        segments = [self._segment(label, first, last) for first, last in pairwise(edges)]
+        self.reads[label] = [access for access in self.accesses[known:] if access.kind in ("ld", "atom")]
+        return segments
 
     def _is_cut(self, op: Op) -> bool:
         """Must a segment end before this operation?"""
@@ -167,6 +176,17 @@ class Code:
         found = make_access(op, len(self.accesses), purpose)
         self.accesses.append(found)
         return self._bind(found)
+
+
+def _start(program: Program) -> tuple[list[Any], list[tuple[int, Slot]]]:
+    values: list[Any] = [None] * len(program.slots)
+    given = []
+    for k, slot in enumerate(program.slots):
+        if isinstance(slot.init, Const):
+            values[k] = DT[slot.dtype].type(slot.init.value) if slot.dtype in FLOATS else slot.init.value
+        elif slot.init is not None:
+            given.append((k, slot))
+    return values, given
 
 
 def _multiplier() -> Callable[[Any, Any], Any]:

@@ -6,9 +6,12 @@ The machine raises a ``Fault``; the catalogue in ``simulator.catalogue`` turns i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from simulator.program import Pos
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +29,8 @@ class Fault(Exception):
 
     ``kind`` is one of the closed vocabulary of findings (``out-of-bounds``, ``barrier-divergence``, ``warp-sync``,
     ``deadlock``, ``misaligned-access``, ``launch-limit``, ``step-limit`` ...), ``places`` where it happened (two for
-    a pair), ``facts`` what the message needs (array, axis, index, extent, missing threads ...).
+    a pair), ``facts`` what the message needs (array, axis, index, extent, missing threads ...).  ``lanes`` (bool, one
+    per lane of the split) are those whose address is wrong, if that is what it is; the others could go on.
     """
 
     def __init__(self, kind: str, places: tuple[Place, ...] = (), **facts: Any) -> None:
@@ -34,3 +38,9 @@ class Fault(Exception):
         self.kind = kind
         self.places = places
         self.facts = facts
+        self.lanes: np.ndarray | None = None
+
+    def of(self, lanes: np.ndarray) -> Fault:
+        """The same fault, of these lanes."""
+        self.lanes = lanes
+        return self

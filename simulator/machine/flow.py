@@ -21,6 +21,9 @@ class Flow:
     dominators: dict[str, frozenset[str]]
     steering: dict[str, tuple[str, ...]]
     """Per block with an operation that waits: the branches that decide whether it is reached, outermost first."""
+    loops: dict[str, frozenset[str]]
+    """Per head of a loop (a block to which a block that it dominates goes back): the blocks of the loop.  Left out are
+    loops in which lanes ask who is with them or meet at a barrier: what they do hangs on more than their variables."""
 
     def live_before(self, program: Program, label: str, index: int) -> frozenset[int]:
         """Slots live before operation ``index`` of a block."""
@@ -59,7 +62,28 @@ def analyse(program: Program) -> Flow:
     dominators = _dominators(list(program.blocks), before, program.entry)
     ipdom = {label: _nearest(postdominators, label) for label in program.blocks}
     steering = _steering(program, successors, postdominators, dominators)
-    return Flow(_live_in(program, successors), ipdom, postdominators, dominators, steering)
+    loops = {
+        head: body
+        for head, body in _loops(predecessors, dominators).items()
+        if not any(op.kind in ("activemask", "bar") for label in body for op in program.blocks[label].ops)
+    }
+    return Flow(_live_in(program, successors), ipdom, postdominators, dominators, steering, loops)
+
+
+def _loops(predecessors: dict[str, list[str]], dominators: dict[str, frozenset[str]]) -> dict[str, frozenset[str]]:
+    """Natural loops, by their heads."""
+    found = {}
+    for head, before in predecessors.items():
+        todo = [label for label in before if head in dominators[label]]
+        if todo:
+            body = {head}
+            while todo:
+                label = todo.pop()
+                if label not in body:
+                    body.add(label)
+                    todo += predecessors[label]
+            found[head] = frozenset(body)
+    return found
 
 
 def _steering(

@@ -21,9 +21,7 @@ from simulator.machine.split import Split
 from simulator.machine.values import Lanes
 from simulator.machine.warp import describe
 from simulator.program import (
-    FLOATS,
     Alloc,
-    Const,
     FromAlloc,
     FromParam,
     FromRegister,
@@ -36,13 +34,19 @@ Hook = Callable[..., None] | None
 
 
 class Hooks:
-    """The observers' methods, resolved once: a hook that nobody overrides is None and costs one test."""
+    """The observers' methods, resolved once: a hook that nobody overrides is None and costs one test.
 
-    def __init__(self, observers: Iterable[Observer]) -> None:
+    ``forgiving``: the launch goes on past an address that is wrong.
+    """
+
+    def __init__(self, observers: Iterable[Observer], forgiving: bool = False) -> None:
         self.observers = tuple(observers)
+        self.forgiving = forgiving
         self.access = self._hook("access")
         self.store = self._hook("store")
         self.atomic = self._hook("atomic")
+        self.fault = self._hook("fault")
+        self.lost = self._hook("lost")
         self.fence = self._hook("fence")
         self.barrier = self._hook("barrier")
         self.warp = self._hook("warp")
@@ -165,19 +169,15 @@ class Group:
 
     def start(self, lanes: Lanes) -> list[Any]:
         """Slots at the kernel's entry (and behind them those of a shadow)."""
-        slots: list[Any] = []
-        for slot in self.program.slots:
+        slots = self.code.start[:]
+        for k, slot in self.code.given:
             match slot.init:
-                case None:
-                    slots.append(None)
-                case Const(value):
-                    slots.append(constant(slot.dtype, value))
-                case FromParam(name):
-                    slots.append(self.params[name])
-                case FromAlloc(name):
-                    slots.append(self._addresses[name] if name in self._addresses else self.params[f"&{name}"])
                 case FromRegister(name):
-                    slots.append(register(name, slot.dtype, lanes, self.geometry))
+                    slots[k] = register(name, slot.dtype, lanes, self.geometry)
+                case FromParam(name):
+                    slots[k] = self.params[name]
+                case FromAlloc(name):
+                    slots[k] = self._addresses[name] if name in self._addresses else self.params[f"&{name}"]
         if self.shadow is not None:
             slots += [None] * len(slots)
         return slots
@@ -195,11 +195,13 @@ class Group:
     def leave(self, split: Split) -> None:
         """The split's active lanes exit."""
         region = self.region(split)
-        active = split.active()
-        self.exited[region] |= active
         label = self.labels.index(split.block)
-        self.exit_block[region][active] = label
         self._exits.add(label)
+        if split.mask is None:
+            self.exited[region], self.exit_block[region] = True, label
+        else:
+            self.exited[region] |= split.mask
+            self.exit_block[region][split.mask] = label
 
     # -- barriers ---------------------------------------------------------------------------------------------
 
@@ -238,23 +240,22 @@ class Group:
             parted=whereabouts.parting(self, label, row, here, gone),
         )
 
-    def spend(self, split: Split, waiting: Sequence[Split] = (), running: Sequence[Split] = ()) -> None:
+    def spend(self, split: Split) -> None:
         """One segment of code is about to run; the launch stops when the group's budget is gone."""
         self.steps -= 1
         if self.steps < 0:
-            row = int(split.active().any(1).argmax())
-            block = split.lanes.first_block + row
-            place = Place(whereabouts.position(self, split), block, split.threads(block=row))
-            others = [other for other in running if other is not split]
-            elsewhere = whereabouts.waiting(waiting, block) + whereabouts.going(self, others, block)
-            raise Fault("step-limit", (place,), budget=self.budget, elsewhere=elsewhere)
+            raise self.hangs(split)
 
-
-def constant(dtype: str, value: Any) -> Any:
-    """A constant as a value: Python int or bool, NumPy scalar for floats."""
-    from simulator.machine.values import DT
-
-    return DT[dtype].type(value) if dtype in FLOATS else value
+    def hangs(
+        self, split: Split, waiting: Sequence[Split] = (), running: Sequence[Split] = (), forever: bool = False
+    ) -> Fault:
+        """The verdict on ``split``, which has spent the group's budget, or has been seen to go on ``forever``."""
+        row = int(split.active().any(1).argmax())
+        block = split.lanes.first_block + row
+        place = Place(whereabouts.position(self, split), block, split.threads(block=row))
+        others = [other for other in running if other is not split]
+        elsewhere = whereabouts.waiting(waiting, block) + whereabouts.going(self, others, block)
+        return Fault("step-limit", (place,), budget=self.budget, elsewhere=elsewhere, forever=forever)
 
 
 def window_layout(allocs: list[Alloc], dynamic_shared: int) -> tuple[dict[str, int], int]:

@@ -19,10 +19,11 @@ from simulator.machine.group import Group, Hooks, display_name, window_layout
 from simulator.machine.limits import check_limits, check_together
 from simulator.machine.memory import CONST_BASE, GUARD, Allocation, Memory, View, numpy_of
 from simulator.machine.observer import Observer
+from simulator.machine.order import Pick
 from simulator.machine.overflow import Overflow
 from simulator.machine.registers import Dim3, Geometry
 from simulator.machine.shadow import Shadow
-from simulator.machine.splits import Pick, Splits
+from simulator.machine.splits import Splits
 from simulator.machine.values import DT
 from simulator.machine.waves import Wave, hand_over
 from simulator.program import FLOATS, Param, Program, c_strides
@@ -35,8 +36,14 @@ RESIDENT = 1024
 """Lanes of blocks that the split scheduler runs at once: blocks that wait for their neighbours find them there."""
 WINDOWS = 256 << 20
 """Bytes of shared and local memory that blocks which run together may have."""
+KEPT = 16 << 20
+"""Bytes of a block that is allocated and freed once, at the start.  The arrays of a wave come and go by the thousand,
+and glibc's malloc gives what is freed back to the system, so that each one faults its pages in anew (half of the time
+of a wave), unless it has seen a larger block go: then it keeps up to twice as much."""
 STEPS = 2_000_000
 """Segments of code that a group of blocks may run before it counts as hanging: about half a minute."""
+
+np.empty(KEPT, np.uint8)
 
 
 def launch(
@@ -53,6 +60,7 @@ def launch(
     values: str = "affine",
     observers: Iterable[Observer] = (),
     shadow: Shadow | None = None,
+    forgiving: bool = False,
     watch: Iterable[str] = (),
     step_budget: int | None = STEPS,
     progress: Progress | None = None,
@@ -63,13 +71,15 @@ def launch(
 
     ``values="vector"`` switches the affine values off: slower, the same bits and events.
     ``written`` pairs arrays that came without contents with a flag per byte, which observers keep.
+    ``forgiving``: it goes on past accesses out of bounds or misaligned, without the lanes whose address is wrong, and
+    tells observers instead of raising (see ``simulator.machine.going_on``).
     ``step_budget=None`` lets a kernel run for ever.  ``progress(done, all)`` is called with numbers of blocks as groups
     of blocks finish.  ``blocks`` are the parts of the grid that run, None for all of it.  Raises ``Fault``.
     """
     check_limits(program, grid, block, dynamic_shared)
     memory = Memory()
     params = bind(program, args, memory, written)
-    hooks = Hooks(observers)
+    hooks = Hooks(observers, forgiving)
     run = _Run(program, Geometry(grid, block, dynamic_shared), memory, params, hooks, values, shadow, frozenset(watch))
     run.budget = sys.maxsize if step_budget is None else step_budget
     run.progress = progress

@@ -98,7 +98,8 @@ class Allocation:
 
     Local memory is interleaved, as the hardware's is: the lanes' copies of a word lie side by side, ``word_stride``
     is the bytes to those of the next word (0: each copy in one piece).  ``written``, where an argument came without
-    contents, has a bool per byte: has anybody written it yet?
+    contents, has a bool per byte: has anybody written it yet?  ``changed`` is how often memory had changed when this
+    allocation last did.
     """
 
     base: int
@@ -112,6 +113,7 @@ class Allocation:
     word_stride: int = 0
     pos: Pos | None = None
     written: np.ndarray | None = None
+    changed: int = 0
     _typed: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
 
     def inner(self, offset: Any) -> Any:
@@ -209,6 +211,7 @@ class Memory:
 
     def __init__(self) -> None:
         self.allocations: list[Allocation] = []
+        self.changes = 0
         self._bases: list[int] = []
         self._top = GLOBAL_BASE
         self._flagged: list[tuple[np.ndarray, np.ndarray]] = []
@@ -224,6 +227,11 @@ class Memory:
         """Forget an allocation."""
         place = self.allocations.index(allocation)
         del self.allocations[place], self._bases[place]
+
+    def change(self, allocation: Allocation) -> None:
+        """Somebody writes to an allocation: who spins on it has something to look at."""
+        self.changes += 1
+        allocation.changed = self.changes
 
     def find(self, low: int, high: int) -> Allocation | None:
         """The allocation that holds bytes low..high (high excluded), if one does."""

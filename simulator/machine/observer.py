@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from simulator.program import Op, Program, Term
 
 if TYPE_CHECKING:
+    from simulator.machine.faults import Fault
     from simulator.machine.memory import Access, Allocation, Memory
     from simulator.machine.split import Split
 
@@ -42,6 +43,17 @@ class Observer:
     def atomic(self, split: Split, access: Access, allocation: Allocation, address: Any, wrote: Any) -> None:
         """The atomic that ``access`` told of has run, lane after lane; ``wrote`` (bool, one per lane of ``split``) are
         the active lanes that changed memory by it, all but those whose comparison failed."""
+
+    def fault(self, split: Split, access: Access, fault: Fault, lanes: Any) -> None:
+        """The address is wrong in ``lanes`` (bool, one per lane of ``split``), and a forgiving launch goes on.
+
+        ``access`` is that of the ``elem`` where an index is outside its axis.
+        """
+
+    def lost(self, split: Split, access: Access, lanes: Any) -> None:
+        """``lanes`` (bool, one per lane of ``split``) do not load, store or update: their address is wrong, as
+        ``fault`` has told.  What they read is 0.
+        """
 
     def fence(self, split: Split, op: Op) -> None:
         """The active lanes of ``split`` pass a memory fence."""

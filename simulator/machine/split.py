@@ -31,10 +31,15 @@ class Split:
     """Lanes that stand together.
 
     ``block`` and ``segment`` say where; ``mask`` is None when every lane of ``lanes`` is here, else a bool array of
-    shape (blocks, threads); ``waiting`` is the synchronising operation that it stands at.
+    shape (blocks, threads); ``waiting`` is the synchronising operation that it stands at.  ``rank`` is the number of
+    its first active lane among those of the launch, and ``tired`` how often it has run without an end in sight, where a
+    scheduler asks for it.
     """
 
-    __slots__ = ("_box", "_boxed", "block", "group", "join", "lanes", "mask", "segment", "values", "waiting", "warp")
+    __slots__ = (
+        "_box", "_boxed", "block", "group", "join", "lanes", "mask", "rank", "segment", "tired", "values", "waiting",
+        "warp",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -53,6 +58,7 @@ class Split:
         self.group = group
         self.join = join
         self.waiting: Op | None = None
+        self.rank = self.tired = 0
         self.warp = (lanes.first_block, lanes.first_thread // 32)
         self._boxed: np.ndarray | None = None
         self._box: Box = (0, lanes.nb - 1, 0, lanes.P - 1)

@@ -3,69 +3,24 @@
 The unit is a set of lanes of one warp that has not diverged.  Code is cut at every memory and synchronising
 operation, and a named order or a seed chooses who goes next.  Lanes meet where they happen to stand at the same place;
 a shuffle, vote or syncwarp waits until every lane that it names and that has not exited is there, a barrier for every
-thread of the block that has not exited.  When nobody can go on, that is the verdict.
+thread of the block that has not exited.  Lanes that spin sleep until memory changes.  When nobody can go on, that is
+the verdict.
 """
 
 from __future__ import annotations
 
-import random
+import sys
+from collections import defaultdict
 
 import numpy as np
 
 from simulator.machine import grids, warp, whereabouts
 from simulator.machine.group import Group
+from simulator.machine.order import Pick
+from simulator.machine.spinning import Rounds, Sleepers
 from simulator.machine.split import Split
 from simulator.machine.whereabouts import by_operation
 from simulator.program import Op, Term
-
-PATIENCE = 1_000
-"""Segments that ``first`` and ``last`` let one split run before another gets a turn: spinning lanes must not starve."""
-SHORTEST = 16
-"""The least that patience falls to."""
-
-
-class Pick:
-    """Chooses who goes next: ``first``, ``last``, ``round-robin`` (everybody in turn) or ``random`` with a seed."""
-
-    def __init__(self, order: str, seed: int = 0) -> None:
-        self.order = order
-        self._random = random.Random(seed)
-        self._favourite: Split | None = None
-        self._turns = 0
-        self._patience = PATIENCE
-        self._tired: list[Split] = []
-
-    def __call__(self, runnable: list[Split]) -> Split:
-        if self.order == "random":
-            return runnable[int(self._random.random() * len(runnable))]
-        if self.order == "round-robin":
-            self._turns += 1
-            return runnable[self._turns % len(runnable)]
-        best = max if self.order == "last" else min
-        if self._turns >= self._patience and self._favourite is not None:
-            # Spinning lanes lose patience sooner each time, until somebody waits or leaves.
-            self._tired.append(self._favourite)
-            self._patience = max(self._patience // 2, SHORTEST)
-            self._turns = 0
-        rested = [split for split in runnable if split not in self._tired] if self._tired else runnable
-        if not rested:
-            self._tired.clear()
-            rested = runnable
-        chosen = best(rested, key=_rank)
-        if chosen is not self._favourite:
-            self._favourite, self._turns = chosen, 0
-        self._turns += 1
-        return chosen
-
-    def progress(self) -> None:
-        """Somebody waits or has left: nobody is tired any more."""
-        self._patience = PATIENCE
-        self._tired.clear()
-
-
-def _rank(split: Split) -> tuple[int, int, int]:
-    """Block, warp and first active lane: "first" lets the lowest run as far as it can, "last" the highest."""
-    return (*split.warp, 0 if split.mask is None else int(split.mask[0].argmax()))
 
 
 class Splits:
@@ -76,16 +31,43 @@ class Splits:
         self.code = group.code
         self.program = group.program
         self.pick = pick
-        self.runnable: list[Split] = []
+        self.awake: list[Split] = []
+        self.sleepers = Sleepers(group.code)
         self.waiting: list[Split] = []
+        self.rounds = Rounds(group.code)
+        self.mates: defaultdict[tuple[int, int], list[Split]] = defaultdict(list)
+        """The splits of each warp, wherever they are."""
+        self.going: defaultdict[int, int] = defaultdict(int)
+        """How many splits of each block do not wait."""
 
     def run(self, splits: list[Split] | None = None) -> None:
         """Run to the end, from the kernel's entry or from where a wave handed over."""
-        self.runnable = self._fresh() if splits is None else splits
-        while self.runnable or self.waiting:
-            if not self.runnable:
+        for split in self._fresh() if splits is None else splits:
+            self._join(split)
+        memory, sleepers = self.group.memory, self.sleepers
+        while True:
+            if sleepers.naps:
+                self.awake += sleepers.wake(memory.changes)
+            if self.awake:
+                split = self.pick(self.awake)
+                if sleepers.woken and sleepers.sleeps_on(split):
+                    self.awake.remove(split)
+                else:
+                    self._step(split)
+            elif sleepers.naps:
+                self._stir()
+            elif self.waiting:
                 raise whereabouts.never_arrive(self.group, self.waiting, self._absent)
-            self._step(self.pick(self.runnable))
+            else:
+                return
+
+    def _stir(self) -> None:
+        """Everybody sleeps or waits: the verdict, unless something has changed or the launch may run for ever."""
+        group, asleep = self.group, list(self.sleepers.naps)
+        since = group.memory.changes if group.budget < sys.maxsize else -1
+        self.awake += self.sleepers.stir(since)
+        if not self.awake:
+            raise group.hangs(min(asleep, key=lambda split: split.rank), self.waiting, asleep, forever=True)
 
     def _fresh(self) -> list[Split]:
         group, splits = self.group, []
@@ -97,13 +79,37 @@ class Splits:
                 splits.append(Split(self.program.entry, mask, group.start(lanes), lanes, group))
         return splits
 
+    # -- who is where -----------------------------------------------------------------------------------------
+
+    def _join(self, split: Split) -> None:
+        """A split is new here."""
+        self.mates[split.warp].append(split)
+        self._set_off(split)
+
+    def _set_off(self, split: Split) -> None:
+        """A split has a turn from now on."""
+        self._rank(split)
+        self.going[split.lanes.first_block] += 1
+        self.awake.append(split)
+
+    def _halt(self, split: Split) -> None:
+        """A split that was running waits, or is no more."""
+        self.going[split.lanes.first_block] -= 1
+        self.awake.remove(split)
+
+    def _rank(self, split: Split) -> None:
+        first = 0 if split.mask is None else split.box()[2]
+        split.rank = split.lanes.first_block * self.group.geometry.padded + split.lanes.first_thread + first
+
     # -- one step ---------------------------------------------------------------------------------------------
 
     def _step(self, split: Split) -> None:
         """One segment of one split; a whole warp goes on to where its turn could make a difference."""
-        spend, blocks, unseen = self.group.spend, self.code.blocks, self.code.unseen
+        group, blocks, unseen, naps = self.group, self.code.blocks, self.code.unseen, self.sleepers.naps
         while True:
-            spend(split, self.waiting, self.runnable)
+            group.steps -= 1
+            if group.steps < 0:
+                raise group.hangs(split, self.waiting, [*self.awake, *naps])
             segments = blocks[split.block]
             if split.segment < len(segments):
                 segment = segments[split.segment]
@@ -119,14 +125,15 @@ class Splits:
             term = self.program.blocks[split.block].term
             assert term is not None
             self._terminate(split, term)
-            if term.kind == "exit" or split.mask is not None or split.block not in unseen:
+            if term.kind == "exit" or split.mask is not None or split.block not in unseen or split in naps:
                 return
 
     def _terminate(self, split: Split, term: Term) -> None:
         if term.kind == "exit":
             self.group.leave(split)
             self.pick.progress()
-            self.runnable.remove(split)
+            self._halt(split)
+            self.mates[split.warp].remove(split)
             self._somebody_left(split)
             return
         if term.kind == "jump":
@@ -147,32 +154,47 @@ class Splits:
                     return
                 condition = bool(taken.any())
             split.block = term.to[0] if condition else term.to[1]
-        if split.mask is not None:
-            self._meet(split)
+        self._arrive(split)
 
     def _diverge(self, split: Split, term: Term, taken: np.ndarray, fallen: np.ndarray) -> None:
         if self.group.hooks.branch is not None:
             self.group.hooks.branch(split, term, taken, fallen)
         other = Split(term.to[0], taken, split.values[:], split.lanes, self.group)
+        other.tired = split.tired
         split.mask, split.block = fallen, term.to[1]
-        self.runnable.append(other)
-        self._meet(other)
-        self._meet(split)
+        self._join(other)
+        self._rank(split)
+        self._arrive(other)
+        self._arrive(split)
 
-    def _meet(self, split: Split) -> None:
-        """Lanes of a warp that stand at the entry of one block go on together."""
-        for other in self.runnable:
-            if other is not split and other.warp == split.warp and other.block == split.block and other.segment == 0:
+    def _arrive(self, split: Split) -> None:
+        """At the entry of a block: lanes of a warp that stand there go on together, and who comes round sleeps."""
+        if split.mask is not None:
+            split = self._meet(split)
+        if self.rounds.comes_round(split):
+            self.awake.remove(split)
+            self.sleepers.add(split)
+
+    def _meet(self, split: Split) -> Split:
+        mates = self.mates[split.warp]
+        for other in mates:
+            if other is not split and other.block == split.block and other.segment == 0 and other.waiting is None:
                 other.absorb(split, self.code.flow.live_in[split.block])
-                self.runnable.remove(split)
-                return
+                self._rank(other)
+                self._halt(split)
+                mates.remove(split)
+                if self.sleepers.forget(other):
+                    self.awake.append(other)
+                return other
+        return split
 
     # -- waiting ----------------------------------------------------------------------------------------------
 
     def _wait(self, split: Split, op: Op) -> None:
         split.waiting = op
+        split.tired = 0
         self.pick.progress()
-        self.runnable.remove(split)
+        self._halt(split)
         self.waiting.append(split)
         if op.kind == "bar":
             self._try_barrier(split.lanes.first_block)
@@ -181,18 +203,23 @@ class Splits:
 
     def _somebody_left(self, split: Split) -> None:
         """Lanes exited: operations that waited only for them can run."""
-        for other in [found for found in self.waiting if found.warp == split.warp]:
-            if other in self.waiting and other.waiting is not None and other.waiting.kind != "bar":
+        mates = self.mates[split.warp]
+        for other in list(mates):
+            if other in mates and other.waiting is not None and other.waiting.kind != "bar":
                 self._try_warp(other)
         self._try_barrier(split.lanes.first_block)
-        if self.waiting and not self.runnable:
+        if self.waiting and not self._somebody_goes():
             self._try_grid()
+
+    def _somebody_goes(self) -> bool:
+        return bool(self.awake or self.sleepers.naps)
 
     def _try_warp(self, split: Split) -> None:
         """Run a warp operation once every named lane that has not exited stands at it."""
         op = split.waiting
         assert op is not None
-        here = [found for found in self.waiting if found.warp == split.warp and _meets(found.waiting, op)]
+        mates = self.mates[split.warp]
+        here = [found for found in mates if found.waiting is not None and _meets(found.waiting, op)]
         present = np.logical_or.reduce([found.active() for found in here])
         absent = (self.group.live(split) & ~present).reshape(-1, 32)
         ready = [found for found in here if not (self._named(found) & absent).any()]
@@ -233,8 +260,9 @@ class Splits:
     def _release(self, split: Split) -> None:
         split.waiting = None
         split.segment += 1
+        self.rounds.start_anew(split)
         self.waiting.remove(split)
-        self.runnable.append(split)
+        self._set_off(split)
 
     def _go_on(self, split: Split) -> None:
         """Past the operation: end the block if that was its last, once all that were let off with it are runnable."""
@@ -247,11 +275,11 @@ class Splits:
 
     def _try_barrier(self, block: int) -> None:
         """Let a block's threads pass once all that have not exited wait at a barrier."""
+        if self.going[block]:
+            return
         here = [found for found in self.waiting if found.lanes.first_block == block]
         at_barrier = [found for found in here if found.waiting is not None and found.waiting.kind == "bar"]
         if not at_barrier or len(at_barrier) < len(here):
-            return
-        if any(found.lanes.first_block == block for found in self.runnable):
             return
         if not _one_barrier(at_barrier):
             raise whereabouts.barriers_differ(self.group, at_barrier)
@@ -262,7 +290,7 @@ class Splits:
 
     def _try_grid(self) -> None:
         """Let all blocks pass a barrier of the grid once all threads that have not exited wait at it."""
-        if self.runnable or not all(grids.of_grid(found.waiting) for found in self.waiting):
+        if self._somebody_goes() or not all(grids.of_grid(found.waiting) for found in self.waiting):
             return
         if not _one_barrier(self.waiting):
             raise grids.differ(self.group, self.waiting)
@@ -300,6 +328,7 @@ class Splits:
         for other in splits[1:]:
             first.absorb(other, self.code.live(first.block, first.segment))
             self.waiting.remove(other)
+            self.mates[other.warp].remove(other)
         return first
 
     # -- verdicts ---------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ def lies_askew(address: Value, access: Access) -> bool:
         return bool(address & bits)
     if type(address) is Affine:
         return bool((address.b | address.a | address.l | address.y) & bits)
-    return bool((address & bits).any())
+    return bool(np.bitwise_or.reduce(address, axis=None) & bits)
 
 
 def read_bytes(split: Split, address: Value, access: Access, found: Allocation) -> Value:

@@ -15,12 +15,17 @@ from simulator.machine import warp
 from simulator.machine.code import Code
 from simulator.machine.grids import check_arrived, of_grid
 from simulator.machine.group import Group
+from simulator.machine.spinning import Rounds
 from simulator.machine.split import Join, Split
 from simulator.machine.values import narrow
 from simulator.program import Op, Term
 
 PATIENCE = 5_000
 """Segments that one split may run while lanes wait for it, before the wave is handed over."""
+GAP = 64
+"""Steps before a wave looks for the first time whether a split spins; then twice as many each time ..."""
+WIDEST = 4_096
+"""... up to this."""
 
 
 class Wave:
@@ -30,13 +35,16 @@ class Wave:
         self.group = group
         self.code = group.code
         self.blocks = group.code.blocks
-        self.terms = {label: block.term for label, block in group.program.blocks.items() if block.term is not None}
-        self.reading = {
-            label for label, block in group.program.blocks.items() if any(op.kind in ("ld", "atom") for op in block.ops)
-        }
+        self.terms = group.code.terms
+        self.reading = group.code.reading
         self.straight = group.code.straight
         self.patience = PATIENCE
         self.starving = False
+        self.rounds = Rounds(group.code)
+        self.gap = GAP
+        self.look = group.steps - GAP
+        self.attention = 16 + 2 * len(self.terms)
+        """For how many steps a wave looks: a few rounds of any loop."""
         self.parked: list[Split] = []
         self.work: list[Split] = []
 
@@ -70,8 +78,8 @@ class Wave:
                     return None
             else:
                 group.steps -= 1
-                if group.steps < 0:
-                    group.spend(split)
+                if group.steps < self.look and self._spins(split):
+                    return split
                 for function in straight:
                     function(split, split.values)
             term = self.terms[split.block]
@@ -118,6 +126,18 @@ class Wave:
             return False
         self.patience -= 1
         self.starving = self.patience < 0
+        return self.starving
+
+    def _spins(self, split: Split) -> bool:
+        """Does it come round its loop as it was?  A wave looks for some steps, then not for twice as many as before."""
+        steps = self.group.steps
+        if steps < 0:
+            raise self.group.hangs(split)
+        if steps < self.look - self.attention:
+            self.gap = min(2 * self.gap, WIDEST)
+            self.look = max(steps - self.gap, 0)
+            return False
+        self.starving = self.rounds.comes_round(split)
         return self.starving
 
     def _side(self, split: Split, term: Term) -> bool | np.ndarray:

@@ -6,5 +6,5 @@
   table of those that a check attaches.
 * Value domains are carried along behind every value: ``lineage`` (its result is a ``graph``), ``definedness``.
 * Shared: ``warps`` sees a group's values warp by warp, ``places`` says which bytes the lanes of an access touch,
-  ``twins`` keep marks behind bytes, ``firsts`` one fault per operation.
+  ``shadow_memory`` keeps marks behind bytes, ``firsts`` one fault per operation.
 """

@@ -12,6 +12,7 @@ from simulator.machine.faults import Fault
 from simulator.machine.memory import Access
 from simulator.machine.split import Split
 from simulator.observers.firsts import Firsts
+from simulator.observers.lost import Astray
 from simulator.observers.verdict import Verdict
 from simulator.program import Const, Program
 
@@ -21,16 +22,21 @@ class NegativeIndices(Verdict):
 
     def __init__(self) -> None:
         self._firsts = Firsts()
+        self._astray = Astray()
         self._program: Program | None = None
 
     def launch(self, program: Program, *_: object) -> None:
         self._program = program
 
+    def lost(self, split: Split, access: Access, lanes: np.ndarray) -> None:
+        self._astray.lost(split, access, lanes)
+
     def wrap(self, split: Split, access: Access, axis: int, lanes: np.ndarray, index: int, extent: int) -> None:
         assert self._program is not None
         if isinstance(self._program.slots[access.op.src[1 + 3 * axis]].init, Const):
             return
-        if not self._firsts.known((access.op, axis), lanes):
+        lanes = self._astray.without(split, lanes)
+        if lanes.any() and not self._firsts.known((access.op, axis), lanes):
             where = (place(split, lanes, access),)
             fault = Fault("negative-index", where, array=access.name, axis=axis, index=index, extent=extent)
             self._firsts.add((access.op, axis), lanes, fault)

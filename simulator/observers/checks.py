@@ -1,7 +1,7 @@
 """What a check attaches to a run: the table of verdicts.
 
-Rules of this file: a new verdict gets a line here.  What stops a run (a barrier that not everybody reaches, an index
-out of bounds) needs no verdict: the machine raises it.
+Rules of this file: a new verdict gets a line here.  What stops a run (a barrier that not everybody reaches) needs no
+verdict: the machine raises it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from simulator.observers.barriers import Barriers
 from simulator.observers.bounds import NegativeIndices
 from simulator.observers.doubles import Doubles
 from simulator.observers.initialisation import Initialisation
+from simulator.observers.lost import Lost
 from simulator.observers.outputs import Outputs
 from simulator.observers.overflows import Overflows
 from simulator.observers.overlap import Overlap
@@ -17,7 +18,7 @@ from simulator.observers.races import Races
 from simulator.observers.uncalled import Uncalled
 from simulator.observers.verdict import Verdict
 
-EVERY: tuple[type[Verdict], ...] = (Races,)
+EVERY: tuple[type[Verdict], ...] = (Lost, Races)
 """Attached to every run, in whatever order: keep it cheap."""
 FIRST: tuple[type[Verdict], ...] = (
     Initialisation, Overlap, NegativeIndices, Barriers, Doubles, Uncalled, Overflows, Outputs,

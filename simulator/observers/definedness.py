@@ -28,7 +28,7 @@ from simulator.machine.memory import Allocation
 from simulator.machine.shadow import NOTHING, Shadow
 from simulator.machine.split import Split
 from simulator.machine.warp import absences, describe, sources, undefined_reads
-from simulator.observers.places import places
+from simulator.observers.places import acting, places
 from simulator.program import SIZES, Op, Pos, Term
 
 PURE = frozenset({"move", "arithmetic", "bits", "compare", "math"})
@@ -154,14 +154,10 @@ class Definedness(Shadow):
 
     # -- memory -----------------------------------------------------------------------------------------------
 
-    def _guarded(self, split: Split, op: Op, given: tuple[Any, ...]) -> np.ndarray:
-        active = split.active()
-        return active & split.expand(given[-1], "b1") if op.attr.get("guarded") else active
-
     def _load(self, split: Split, op: Op, given: tuple[Any, ...], k: int) -> np.ndarray | None:
         if not self._kept:
             return None
-        active, size = self._guarded(split, op, given), SIZES[op.dtype]
+        active, size = acting(split, op, given), SIZES[op.dtype]
         numbers = np.full(np.count_nonzero(active), NOTHING)
         for place in places(split, active, given[0], size, k * size):
             if (behind := self._kept.get(place.allocation)) is not None:
@@ -171,7 +167,7 @@ class Definedness(Shadow):
         return _some(found)
 
     def _store(self, split: Split, op: Op, given: tuple[Any, ...], behind: list[np.ndarray | None]) -> None:
-        active, size = self._guarded(split, op, given), SIZES[op.dtype]
+        active, size = acting(split, op, given), SIZES[op.dtype]
         array = op.attr.get("name", "")
         self._use(split, op.pos, "address", behind[0], array=array)
         for k, numbers in enumerate(behind[1 : len(behind) - bool(op.attr.get("guarded"))]):

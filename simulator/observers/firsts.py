@@ -37,4 +37,4 @@ class Firsts:
     def faults(self) -> list[Fault]:
         """All faults, with the ``count`` of their lanes."""
         found = [(one.fault, one.count) for one in self._found.values()]
-        return [Fault(fault.kind, fault.places, **fault.facts, count=count) for fault, count in found]
+        return [Fault(fault.kind, fault.places, **{**fault.facts, "count": count}) for fault, count in found]

@@ -23,7 +23,7 @@ from simulator.machine.group import display_name
 from simulator.machine.memory import Access, Allocation, View
 from simulator.machine.split import Split
 from simulator.observers.firsts import Firsts
-from simulator.observers.twins import Twins
+from simulator.observers.shadow_memory import ShadowMemory
 from simulator.observers.verdict import Verdict
 
 
@@ -31,42 +31,51 @@ class Initialisation(Verdict):
     """Finds reads of bytes that nobody has written."""
 
     def __init__(self) -> None:
-        self._twins = Twins("shared", "local")
+        self._shadow = ShadowMemory("shared", "local")
         self._firsts = Firsts()
+        self._lost: set[str] = set()
+
+    def lost(self, split: Split, access: Access, lanes: Any) -> None:
+        """A store did not happen: nobody knows what it would have written, so all of its array counts as written."""
+        if access.kind != "ld":
+            self._lost.add(name := display_name(access.name))
+            found = split.group.memory.named(name)
+            if found is not None and found.written is not None:
+                found.written[...] = True
 
     def access(self, split: Split, access: Access, allocation: Allocation, address: Any) -> None:
-        twin = self._twins.of(split.group, allocation)
-        if twin is None:
+        shadow = self._shadow.of(split.group, allocation)
+        if shadow is None:
             return
         for k in range(access.count):
             if _reads(access):
-                unset = self._twins.unlike(split, access, twin, address, k)
+                unset = self._shadow.unlike(split, access, shadow, address, k)
                 if unset is not None:
-                    self._tell(split, access, twin, address + k * access.itemsize if k else address, unset)
+                    self._tell(split, access, shadow, address + k * access.itemsize if k else address, unset)
             if access.kind != "ld":
-                self._twins.put(split, access, twin, address, k)
+                self._shadow.put(split, access, shadow, address, k)
 
     def finish(self) -> None:
-        self._twins.forget()
+        self._shadow.forget()
 
     def faults(self) -> list[Fault]:
         """Facts for the catalogue: array, element, who reads it, and how much of the array has been written."""
         return self._firsts.faults()
 
-    def _tell(self, split: Split, access: Access, twin: Allocation, address: Any, unset: np.ndarray) -> None:
-        if self._firsts.known(access.op, unset):
+    def _tell(self, split: Split, access: Access, shadow: Allocation, address: Any, unset: np.ndarray) -> None:
+        if display_name(access.name) in self._lost or self._firsts.known(access.op, unset):
             return
         row, lane = np.argwhere(unset)[0].tolist()
         where = int(split.expand(address, "i8")[row, lane])
-        view = twin.view(display_name(access.name))
-        written, elements = _written(split, twin, view, row, lane)
+        view = shadow.view(display_name(access.name))
+        written, elements = _written(split, shadow, view, row, lane)
         fault = Fault(
             "uninitialized-read",
             (place(split, unset, access),),
             array=view.name,
-            element=twin.describe(where, view.name),
-            at=tuple(int(k) for k in view.index(where - twin.base)),
-            space=twin.space,
+            element=shadow.describe(where, view.name),
+            at=tuple(int(k) for k in view.index(where - shadow.base)),
+            space=shadow.space,
             written=written,
             elements=elements,
         )
@@ -78,13 +87,13 @@ def _reads(access: Access) -> bool:
     return access.kind == "ld" or (access.kind == "atom" and not (access.op.attr["op"] == "exch" and not access.op.dst))
 
 
-def _written(split: Split, twin: Allocation, view: View, row: int, lane: int) -> tuple[int, int]:
+def _written(split: Split, shadow: Allocation, view: View, row: int, lane: int) -> tuple[int, int]:
     """How many elements of an array, in the copy of one lane, have been written, and how many it has."""
-    copy = (split.lanes.first_block + row - split.group.first_block) * twin.block_stride
-    copy += (split.lanes.first_thread + lane) * twin.lane_stride
+    copy = (split.lanes.first_block + row - split.group.first_block) * shadow.block_stride
+    copy += (split.lanes.first_thread + lane) * shadow.lane_stride
     size = view.dtype.itemsize
-    if twin.word_stride:  # local, and so in C order and small
-        marks = twin.data[twin.inner(np.arange(math.prod(view.shape) * size)) + copy].reshape(-1, size)
+    if shadow.word_stride:  # local, and so in C order and small
+        marks = shadow.data[shadow.inner(np.arange(math.prod(view.shape) * size)) + copy].reshape(-1, size)
     else:
-        marks = np.ndarray((*view.shape, size), np.uint8, twin.data, view.offset + copy, (*view.strides, 1))
+        marks = np.ndarray((*view.shape, size), np.uint8, shadow.data, view.offset + copy, (*view.strides, 1))
     return int(np.count_nonzero(marks.all(axis=-1))), math.prod(view.shape)

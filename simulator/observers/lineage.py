@@ -25,7 +25,7 @@ from simulator.machine.split import Split
 from simulator.machine.values import expand
 from simulator.machine.warp import sources, undefined_reads
 from simulator.observers.graph import Batch, Nodes
-from simulator.observers.places import Places, places
+from simulator.observers.places import Places, acting, places
 from simulator.program import SIZES, Op, Program
 
 LIMIT = 2_000_000
@@ -180,9 +180,7 @@ class Lineage(Shadow):
         return self._scatter(split, active, self._add(split, op, "shfl", items, (parents,)), parents != NOTHING)
 
     def _load(self, split: Split, op: Op, given: tuple[Any, ...], made: tuple[Any, ...]) -> list[Any]:
-        active = split.active()
-        if op.attr.get("guarded"):
-            active = active & split.expand(given[-1], "b1")
+        active = acting(split, op, given)
         found = []
         for k, result in enumerate(made):
             items = expand(result, split.lanes, op.dtype)[active]
@@ -211,10 +209,8 @@ class Lineage(Shadow):
         return result
 
     def _store(self, split: Split, op: Op, given: tuple[Any, ...], behind: list[Any]) -> None:
-        active = split.active()
-        stored = given[1:]
-        if op.attr.get("guarded"):
-            active, stored = active & split.expand(given[-1], "b1"), given[1:-1]
+        active = acting(split, op, given)
+        stored = given[1:-1] if op.attr.get("guarded") else given[1:]
         for k, value in enumerate(stored):
             numbers = behind[1 + k]
             parents = np.broadcast_to(NOTHING if numbers is None else numbers, active.shape)[active]
@@ -234,7 +230,7 @@ class Lineage(Shadow):
 
     def _atomic(self, split: Split, op: Op, given: tuple[Any, ...], behind: list[Any]) -> list[Any]:
         """Lane after lane: each sees what the one before it left.  The values of the steps are not kept."""
-        active = split.active()
+        active = acting(split, op, given)
         operand = behind[len(op.src) - 1]
         parents = np.broadcast_to(NOTHING if operand is None else operand, active.shape)[active]
         before = np.full(len(parents), NOTHING)

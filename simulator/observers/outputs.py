@@ -57,6 +57,11 @@ class Outputs(Verdict):
         for k in range(each):
             flags[view.element(places + k * access.itemsize)] = True
 
+    def lost(self, split: Split, access: Access, lanes: Any) -> None:
+        """A store did not happen: that is why something is missing."""
+        if access.kind != "ld" and (found := split.group.memory.named(access.name)) is not None:
+            self._flags.pop(found.base, None)
+
     def faults(self) -> list[Fault]:
         """One for each output of which something was not written."""
         return [

@@ -19,7 +19,7 @@ from simulator.machine.group import display_name
 from simulator.machine.memory import Access, Allocation, Memory
 from simulator.machine.split import Split
 from simulator.observers.firsts import Firsts
-from simulator.observers.twins import Twins
+from simulator.observers.shadow_memory import ShadowMemory
 from simulator.observers.verdict import Verdict
 from simulator.program import Program
 
@@ -31,7 +31,7 @@ class Overlap(Verdict):
     """Finds reads, through one dynamic shared array, of what was written through another."""
 
     def __init__(self) -> None:
-        self._twins = Twins("shared")
+        self._shadow = ShadowMemory("shared")
         self._program: Program | None = None
         self._numbers: dict[str, int] = {}
         self._firsts = Firsts()
@@ -45,28 +45,28 @@ class Overlap(Verdict):
         number = self._numbers.get(access.name)
         if number is None or allocation.space != "shared":
             return
-        twin = self._twins.of(split.group, allocation)
-        assert twin is not None
+        shadow = self._shadow.of(split.group, allocation)
+        assert shadow is not None
         for k in range(access.count):
             if access.kind != "st":
-                lanes = self._twins.unlike(split, access, twin, address, k, number)
+                lanes = self._shadow.unlike(split, access, shadow, address, k, number)
                 if lanes is not None:
-                    self._judge(split, access, twin, address + k * access.itemsize if k else address, lanes, number)
+                    self._judge(split, access, shadow, address + k * access.itemsize if k else address, lanes, number)
             if access.kind != "ld":
-                self._twins.put(split, access, twin, address, k, number)
+                self._shadow.put(split, access, shadow, address, k, number)
 
     def finish(self) -> None:
-        self._twins.forget()
+        self._shadow.forget()
 
     def faults(self) -> list[Fault]:
         """Facts for the catalogue: array, element, who reads it, and through which other array it was written."""
         return self._firsts.faults()
 
     def _judge(
-        self, split: Split, access: Access, twin: Allocation, address: Any, lanes: np.ndarray, number: int
+        self, split: Split, access: Access, shadow: Allocation, address: Any, lanes: np.ndarray, number: int
     ) -> None:
         """Of lanes whose bytes are not all written through the array itself: those where another one wrote."""
-        behind = self._twins.behind(split, access, twin, address, lanes)
+        behind = self._shadow.behind(split, access, shadow, address, lanes)
         foreign = (behind != 0) & (behind != number)
         lanes = lanes.copy()
         lanes[lanes] = foreign.any(axis=1)
@@ -75,13 +75,13 @@ class Overlap(Verdict):
         other = list(self._numbers)[int(behind[foreign][0]) - 1]
         where = int(split.expand(address, "i8")[lanes][0])
         assert self._program is not None
-        view = twin.view(display_name(access.name))
+        view = shadow.view(display_name(access.name))
         fault = Fault(
             "shared-overlap",
             (place(split, lanes, access),),
             array=view.name,
-            element=twin.describe(where, view.name),
-            at=tuple(int(k) for k in view.index(where - twin.base)),
+            element=shadow.describe(where, view.name),
+            at=tuple(int(k) for k in view.index(where - shadow.base)),
             other=display_name(other),
             declared=self._program.allocs[other].pos.line,
         )

@@ -1,4 +1,4 @@
-"""Where the active lanes of an access are: allocation by allocation, down to the byte behind each lane's address."""
+"""Where the lanes of an access are: which act, allocation by allocation, down to the byte behind each one's address."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from simulator.machine.memory import Allocation
+from simulator.machine.addresses import well_placed
+from simulator.machine.memory import Allocation, make_access
 from simulator.machine.split import Split
+from simulator.program import Op
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,6 +22,16 @@ class Places:
     lanes: np.ndarray
     offsets: np.ndarray
     bytes: np.ndarray
+
+
+def acting(split: Split, op: Op, given: tuple[Any, ...]) -> np.ndarray:
+    """The lanes (bool, one per lane) for which a load, store or atomic that ran on ``given`` has acted."""
+    active = split.active()
+    if op.attr.get("guarded"):
+        active = active & split.expand(given[-1], "b1")
+    if split.group.hooks.forgiving:
+        active = active & well_placed(split, given[0], make_access(op, 0))
+    return active
 
 
 def places(split: Split, active: np.ndarray, address: Any, size: int, shift: int = 0) -> Iterator[Places]:

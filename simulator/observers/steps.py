@@ -145,6 +145,10 @@ class Steps(Observer):
     def finish(self) -> None:
         self._targets.clear()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: the log without the program, which nobody asks it for after the run."""
+        return {**self.__dict__, "_program": None, "_targets": {}}
+
     @property
     def launched(self) -> bool:
         """Did a launch begin?  Every launch has a block; one without is refused before it begins."""

@@ -20,7 +20,7 @@ from simulator.machine.launch import resident
 from simulator.program import Program
 from simulator.runs.arguments import Arguments
 from simulator.runs.orders import Order, Outcome, Settings, run, undefined_values
-from simulator.runs.sampling import LANES, REQUESTS, sample
+from simulator.runs.sampling import LANES, REQUESTS, STEPS, sample
 from simulator.trace import Trace
 
 
@@ -72,9 +72,7 @@ def _run_each(
                 used = undefined_values(program, launch, args, order, settings, blocks)
                 outcomes[-1].trace.findings = (*outcomes[-1].trace.findings, *used)
             if len(outcomes) == 1:
-                settings = replace(
-                    settings, lineage=False, operations=False, prints=False, watch=(), records=not settings.check
-                )
+                settings = _of_the_others(settings, outcomes[0], bounded)
             if blocks not in bases:
                 bases[blocks] = outcomes[-1], [array.copy() for array in arrays]
             else:
@@ -85,6 +83,16 @@ def _run_each(
         if None in bases:
             _restore(arrays, bases[None][1])
     return outcomes, disagreements
+
+
+def _of_the_others(settings: Settings, first: Outcome, bounded: bool) -> Settings:
+    """What the orders after the first record, and for how long they run."""
+    ends = settings.check and first.fault is None
+    most = settings.max_steps
+    if ends and bounded:
+        most = STEPS if most is None else min(most, STEPS)
+    plain = replace(settings, lineage=False, operations=False, prints=False, watch=(), records=not settings.check)
+    return replace(plain, ends=ends, max_steps=most)
 
 
 def _partial(trace: Trace) -> set[tuple[str, int]]:
@@ -110,8 +118,8 @@ def _part(program: Program, launch: Launch, first: Outcome) -> tuple[range, ...]
 
 
 def _hangs(outcome: Outcome) -> bool:
-    """Did the run spend its budget of steps?  The other orders would, too."""
-    return outcome.fault is not None and outcome.fault.kind == "step-limit"
+    """Did the run spend its budget of steps, as nobody before it?  The other orders would, too."""
+    return outcome.fault is not None and outcome.fault.kind == "step-limit" and not outcome.cut_short
 
 
 def _compare(
@@ -121,12 +129,13 @@ def _compare(
     disagreements: dict[str, Finding],
     gives_places: bool,
 ) -> None:
-    """Note the arrays whose results differ from the base's, unless one of the runs did not reach its end.
+    """Note the arrays whose results differ from the base's, unless one of the runs did not reach its end or has lost
+    accesses on its way.
 
     Elements in other places are no fault where atomics give the places: then it is a note.
     """
     (first, results), last = base, outcomes[-1]
-    if last.fault is not None or first.fault is not None:
+    if any(outcome.fault is not None or outcome.lost for outcome in (first, last)):
         return
     for (name, array), expected in zip(arrays, results, strict=False):
         if name not in disagreements and (found := _difference(outcomes[0].trace, first, last, name, expected, array)):

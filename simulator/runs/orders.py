@@ -23,6 +23,7 @@ from simulator.observers.costs import costly
 from simulator.observers.definedness import Definedness
 from simulator.observers.initialisation import Initialisation
 from simulator.observers.lineage import Lineage
+from simulator.observers.lost import Lost
 from simulator.observers.operations import Operations
 from simulator.observers.printout import Printout, prints
 from simulator.observers.steps import Steps
@@ -75,7 +76,10 @@ def order_of(name: str | int, seed: int) -> Order:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a run records, and how it computes; ``check`` attaches verdicts, without ``records`` nothing is logged."""
+    """What a run records, and how it computes; ``check`` attaches verdicts, without ``records`` nothing is logged.
+
+    ``ends``: another order has run to the end, so one that spends its budget of steps is cut short, and no deadlock.
+    """
 
     keep: tuple[int, ...] | None = None
     watch: tuple[str, ...] = ()
@@ -88,13 +92,15 @@ class Settings:
     operations: bool = False
     check: bool = False
     records: bool = True
+    ends: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """One run: what was recorded, if it did not reach its end, why, and what it raises on the host.
 
-    ``blocks`` are the parts of the grid that ran, None for all of it.
+    ``blocks`` are the parts of the grid that ran, None for all of it; ``lost`` says that accesses did not happen, for
+    their address was wrong, ``cut_short`` that the budget of steps was spent and nothing is known of the rest.
     """
 
     order: Order
@@ -102,10 +108,15 @@ class Outcome:
     fault: Fault | None = None
     raised: Fault | None = None
     blocks: tuple[range, ...] | None = None
+    lost: bool = False
+    cut_short: bool = False
 
     def __str__(self) -> str:
         x, y, z = self.trace.grid
-        return str(self.order) if self.blocks is None else f"{self.order} ({in_words(self.blocks, x * y * z)})"
+        part = f" ({in_words(self.blocks, x * y * z)})" if self.blocks is not None else ""
+        if self.cut_short and self.fault is not None:
+            part += f", stopped after {self.fault.facts['budget']:,} steps"
+        return f"{self.order}{part}"
 
 
 def run(
@@ -125,9 +136,10 @@ def run(
     records += [operations] if operations is not None else []
     fault = execute(program, launch, args, order, settings, (*records, traps, *judges), lineage, blocks)
     found = [one for verdict in (traps, *judges) for one in verdict.faults()]
+    cut_short = settings.ends and fault is not None and fault.kind == "step-limit" and not fault.facts["forever"]
     if fault is not None:  # who stopped halfway has not written all, and may have counted little
         found = [one for one in found if one.kind != "unwritten-output"]
-        found += [fault] if fault.kind not in ("unsupported", "read-only") else []
+        found += [fault] if not cut_short and fault.kind not in ("unsupported", "read-only") else []
     elif settings.check and settings.records:
         found += costly(traffic)
     findings = [finding_of(one, program.name, launch, order.replay) for one in found]
@@ -137,7 +149,8 @@ def run(
         schedule = "not run"
     trace = Trace(program.name, launch, schedule, steps, traffic, findings, lineage, operations)
     trace.machine_code = program.machine_code
-    return Outcome(order, trace, fault, traps.raised, blocks)
+    lost = any(isinstance(one, Lost) and one.faults() for one in judges)
+    return Outcome(order, trace, fault, traps.raised, blocks, lost, cut_short)
 
 
 def execute(
@@ -170,6 +183,7 @@ def execute(
             values=settings.values,
             observers=observers,
             shadow=shadow,
+            forgiving=settings.check,
             watch=settings.watch,
             progress=settings.progress,
             step_budget=settings.max_steps,

@@ -1,8 +1,9 @@
 """How much of a large grid the orders of a check run.
 
 The split scheduler costs some 20 µs for each access of a warp.  Up to a budget a check runs the whole grid in every
-order; beyond it, only groups of neighbouring blocks: the first, the last, and others evenly spread between them.  Waves
-always run everything, and a trace says which blocks an order ran.
+order; beyond it, only groups of neighbouring blocks: the first, the last, and others evenly spread between them.  What
+cannot be sampled (one large block, blocks that meet at a barrier of the grid) is cut short instead.  Waves always run
+everything, and a trace says which blocks an order ran, and how far.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from collections.abc import Sequence
 
 REQUESTS = 1 << 18
 """Accesses of warps that an order of a check may make: some five seconds."""
+STEPS = REQUESTS
+"""Segments of code that the blocks of a group may run in an order, if waves have shown that they end."""
 LANES = 1 << 15
 """Lanes that it may have, where nobody has counted the accesses yet."""
 GROUPS = 3

@@ -59,5 +59,5 @@ def zeros(count: Any, dtype: str = "i8") -> np.ndarray:
 
 def lose_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the schedulers tire of a spinning split at once: the same decisions, made a hundred times sooner."""
-    for name, patience in (("waves", 200), ("splits", 50)):
+    for name, patience in (("waves", 200), ("order", 50)):
         monkeypatch.setattr(importlib.import_module(f"simulator.machine.{name}"), "PATIENCE", patience)

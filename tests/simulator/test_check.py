@@ -10,7 +10,8 @@ from numba import cuda, float32, int32
 
 import simulator.runs.sampling
 from simulator import SimulationError, simulate
-from simulator.machine.splits import Pick
+from simulator.machine.order import Pick
+from simulator.runs import agreement
 from simulator.runs.orders import CHECKED
 from simulator.runs.sampling import sample
 from tests.simulator.running import line_of, zeros
@@ -213,3 +214,45 @@ def test_a_hang_is_not_repeated_in_every_order() -> None:
     assert [finding.kind for finding in errors(trace)] == ["deadlock"]
     with pytest.raises(SimulationError, match="never end"):
         simulate(never_ends, max_steps=3000)[1, 32](zeros(1, "i4"), zeros(32, "i4"))
+
+
+@cuda.jit
+def many_barriers(x, times):
+    t = cuda.threadIdx.x
+    for _ in range(times):
+        x[t] += 1
+        cuda.syncthreads()
+
+
+def test_an_order_that_takes_long_is_cut_short_and_is_no_deadlock() -> None:
+    x = zeros(64, "i4")
+    trace = checked(many_barriers, 1, 64, x, 400, orders=("waves", "first"), max_steps=1500)
+    assert trace.orders == ("waves", "first, stopped after 1,500 steps")
+    assert "first, stopped after 1,500 steps" in repr(trace)
+    assert not trace.findings and (x == 400).all()
+    with pytest.raises(SimulationError, match="budget of 1500 steps"):  # nobody has shown that it ends
+        simulate(many_barriers, orders=("first",), max_steps=1500)[1, 64](x, 400)
+
+
+def test_by_default_the_orders_after_the_first_have_a_budget_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agreement, "STEPS", 1000)
+    trace = checked(many_barriers, 1, 64, zeros(64, "i4"), 400)
+    assert trace.orders[0] == "waves" and len(trace.orders) == len(CHECKED)
+    assert all(order.endswith(", stopped after 1,000 steps") for order in trace.orders[1:])
+    assert not errors(trace)
+
+
+def test_what_was_seen_before_an_order_was_cut_short_is_told() -> None:
+    x, y = zeros(64, "i4"), zeros(64, "i4")
+    trace = checked(races_for_long, 1, 64, x, y, 400, orders=("waves", "last"), max_steps=1500)
+    assert "stopped" in trace.orders[1]
+    assert {finding.kind for finding in errors(trace)} == {"race-global"}
+
+
+@cuda.jit
+def races_for_long(x, y, times):
+    t = cuda.threadIdx.x
+    for _ in range(times):
+        x[t] = t
+        y[t] = x[63 - t]
+        cuda.syncthreads()

@@ -253,9 +253,11 @@ def from_row(x, y, first):
 def test_past_the_end_of_a_row_though_inside_the_array(first: int, index: int, text: str, values: str) -> None:
     x = np.zeros((8, 10), np.float32)
     trace = simulate(from_row, check=True, values=values)[1, 4](x, np.zeros_like(x), first)
-    (finding,) = trace.findings
+    finding, other = trace.findings
     assert (finding.kind, finding.array, finding.count) == ("out-of-bounds", "x", 4)
     assert text in finding.message
+    assert (other.kind, other.array, other.count) == ("out-of-bounds", "y", 4)
+    assert text.replace("reads 4 elements of x", "writes 4 elements of y") in other.message
     with pytest.raises(OutOfBounds):
         simulate(from_row, values=values)[1, 4](x, np.zeros_like(x), np.int32(first))
 

@@ -411,7 +411,7 @@ def locked(lock, count, fenced):
 
 @pytest.mark.parametrize("way", [WAVES, FIRST, LAST, ROUND, *RANDOM])
 def test_a_spin_lock_orders_and_one_without_a_fence_does_not(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("simulator.machine.splits.PATIENCE", 50)
+    monkeypatch.setattr("simulator.machine.order.PATIENCE", 50)
     monkeypatch.setattr("simulator.machine.waves.PATIENCE", 200)
     count = zeros(1)
     assert not races(locked, 2, 40, zeros(1, "i4"), count, np.ones(1, "i4"), **way)
@@ -441,7 +441,7 @@ def handed_on(data, flag, out, atomically):
 
 @pytest.mark.parametrize("way", [WAVES, FIRST, LAST, ROUND, *RANDOM])
 def test_a_flag_is_an_atomic_or_a_race(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("simulator.machine.splits.PATIENCE", 50)
+    monkeypatch.setattr("simulator.machine.order.PATIENCE", 50)
     monkeypatch.setattr("simulator.machine.waves.PATIENCE", 200)
     assert not races(handed_on, 2, 1, zeros(1), zeros(1, "i4"), zeros(1), np.ones(1, "i4"), **way)
     found = races(handed_on, 2, 1, zeros(1), zeros(1, "i4"), zeros(1), np.zeros(1, "i4"), **way)

@@ -46,7 +46,7 @@ def floats_behind_flags(x, y):
     flags[t] = 1
     values[t] = x[t]  # zoo: misaligned-access
     cuda.syncthreads()
-    y[t] = values[31 - t] * flags[t]
+    y[t] = values[31 - t] * flags[t]  # zoo: misaligned-access
 
 
 @cuda.jit

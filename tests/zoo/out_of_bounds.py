@@ -53,7 +53,7 @@ def tile_for_fewer_threads(x, y):
     t = cuda.threadIdx.x
     tile[t] = x[t]  # zoo: out-of-bounds
     cuda.syncthreads()
-    y[t] = tile[cuda.blockDim.x - 1 - t]
+    y[t] = tile[cuda.blockDim.x - 1 - t]  # zoo: out-of-bounds
 
 
 @cuda.jit

@@ -16,6 +16,7 @@ from simulator.frontend import typed_ir as ir
 from simulator.frontend.lowering.indexing import address
 from simulator.frontend.lowering.memory import declare
 from simulator.frontend.lowering.values import Known, Value, rebuild
+from simulator.program import CALL_STACK
 
 if TYPE_CHECKING:
     from simulator.frontend.lowering.body import Body
@@ -55,7 +56,7 @@ class Recursion:
         self.outside = outside
         self.site = outside.builder.pos
         self.builder = outside.builder
-        word, name = kt.Scalar("i8"), "call stack"
+        word, name = kt.Scalar("i8"), CALL_STACK
         self.stack = declare(outside, name, (self, name), "local", word, (WORDS,))
         self.top = self.builder.new("i8")
         self.bodies: dict[ir.Function, Body] = {}

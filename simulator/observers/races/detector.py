@@ -23,6 +23,7 @@ from simulator.machine.grids import of_grid
 from simulator.machine.group import Group
 from simulator.machine.memory import Access, Allocation, Memory
 from simulator.machine.split import Split
+from simulator.observers.lost import Astray
 from simulator.observers.races.footprints import Footprint, Now, Slots
 from simulator.observers.races.happens import EVENT, SHIFT, Events, Meetings, Order
 from simulator.observers.races.pairs import Pairs
@@ -42,7 +43,8 @@ class Races(Verdict):
         self._events = Events()
         self._releases = Releases()
         self._order = Order(self._events, self._releases)
-        self._pairs = Pairs(self._events)
+        self._astray = Astray()
+        self._pairs = Pairs(self._events, self._astray)
         self._padded = 32
         self._group: Group | None = None
         self._known: dict[int, tuple[Group, Meetings, dict[Allocation, Footprint]]] = {}
@@ -118,6 +120,9 @@ class Races(Verdict):
         self._events.now += 1
 
     # -- accesses ---------------------------------------------------------------------------------------------
+
+    def lost(self, split: Split, access: Access, lanes: np.ndarray) -> None:
+        self._astray.lost(split, access, lanes)
 
     def access(self, split: Split, access: Access, allocation: Allocation, address: Any) -> None:
         kind = access.kind

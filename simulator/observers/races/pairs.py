@@ -1,7 +1,8 @@
 """Racing pairs of accesses, gathered into one fault per array and pair of source lines.
 
 Rules of this file: it knows no order of events; it is told which pairs race.  Sites stand in the order of the program,
-whichever of them ran first, so that all orders of execution tell the same pair.
+whichever of them ran first, so that all orders of execution tell the same pair.  Of threads that are astray (see
+``simulator.observers.lost``) it tells nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from simulator.machine.faults import Fault, Place
 from simulator.machine.memory import Access
+from simulator.observers.lost import Astray
 from simulator.observers.races.footprints import Footprint
 from simulator.observers.races.happens import EVENT, SHIFT, Events
 from simulator.observers.races.roles import one_element, spins
@@ -38,8 +40,9 @@ class _Pair:
 class Pairs:
     """The pairs of a launch."""
 
-    def __init__(self, events: Events) -> None:
+    def __init__(self, events: Events, astray: Astray) -> None:
         self._events = events
+        self._astray = astray
         self._program: Program | None = None
         self._padded = 32
         self._found: dict[tuple[Any, ...], _Pair] = {}
@@ -58,6 +61,12 @@ class Pairs:
 
     def add(self, footprint: Footprint, marks: np.ndarray, later: np.ndarray, cells: np.ndarray) -> None:
         """Threads and events of ``marks`` race with those of ``later``, all of one event, at ``cells``, all (n,)."""
+        astray = self._astray.among(np.stack((marks, later)) >> SHIFT)
+        if astray is not None:
+            right = ~astray.any(0)
+            marks, later, cells = marks[right], later[right], cells[right]
+            if not len(cells):
+                return
         events, threads = self._events, later >> SHIFT
         new = events.accesses[events.site[later[0] & EVENT]]
         sites = events.site[marks & EVENT]

@@ -161,10 +161,9 @@ class Releases:
         for block in np.unique(blocks).tolist():
             here = np.flatnonzero(blocks == block)
             self._look_up(self._blocks.get(block, {}), here, time, other, found)
-            for thread, lore in self._threads.get(block, {}).items():
-                mine = here[threads[here] == thread]
-                if len(mine):
-                    self._look_up(lore, mine, time, other, found)
+            if lores := self._threads.get(block):
+                for thread in np.unique(threads[here]).tolist():
+                    self._look_up(lores.get(thread, {}), here[threads[here] == thread], time, other, found)
         return found
 
     def _look_up(self, lore: Lore, here: np.ndarray, time: np.ndarray, other: np.ndarray, found: np.ndarray) -> None:
