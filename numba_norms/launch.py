@@ -12,6 +12,8 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from numba_norms.arrays.places import Place
 from numba_norms.binding import recording
 from numba_norms.plan import Form
@@ -59,7 +61,34 @@ class Launch:
         if self.args[0].size > SIMULATED_ELEMENTS:
             _announce(self.args[0].size)
         shape = simulator.Launch((self.grid, 1, 1), (self.block, 1, 1), 0)
-        simulator.run(self.kernel, shape, self.args)
+        memory = _stand_in()
+        simulator.run(self.kernel, shape, self.args if memory is None else tuple(map(memory.with_flags, self.args)))
+
+
+def _stand_in() -> Any:
+    """The memory of the simulator's stand-in device; None where nobody has opened one."""
+    return sys.modules.get("simulator.device.memory")
+
+
+def simulated(array: Any) -> np.ndarray | None:
+    """The memory of an array of the simulator's stand-in device; None for any other that lends CUDA memory.
+
+    TypeError where the device that it is of has been closed.
+    """
+    memory = _stand_in()
+    found: np.ndarray | None = None if memory is None else memory.on_host(array)
+    if found is None or sys.modules["simulator.device.session"].is_open():
+        return found
+    if found.size:
+        raise TypeError("an array of the stand-in device outlived it; call inside simulator.device()")
+    return None  # what is empty has no address to tell by
+
+
+def written(array: np.ndarray) -> None:
+    """Note that all elements of such memory have been written."""
+    memory = _stand_in()
+    if memory is not None and hasattr(viewed := memory.with_flags(array), "mark"):
+        viewed.mark()
 
 
 def optional(*arrays: Any) -> tuple[Any, ...]:

@@ -5,7 +5,7 @@
     ignore = ["uncoalesced"]                # kinds that are tolerated everywhere
     orders = ["first", "last", 7]           # orders of execution, as for simulate
     seed = 0
-    card = "h100"                           # which card the stand-in device is
+    card = "h200"                           # which card the stand-in device is
 
 Rules of this file: whatever is wrong in the table is a ``ConfigError`` that names file and key; nothing is passed over.
 """

@@ -120,6 +120,9 @@ class Unsupported(SimulationError, NotImplementedError):
         if pos is not None and pos.via is not None:
             self.add_note(f"called from {pos.via}")
 
+    def __reduce__(self) -> Any:
+        return type(self), (self.pos, self.construct, self.mend), {"findings": self.findings, "trace": self.trace}
+
 
 class MeaningError(SimulationError):
     """A registered meaning of an intrinsic is at fault, not the kernel; see ``simulator.intrinsics``."""

@@ -32,6 +32,8 @@ SEVERITIES = {
 """Every kind of finding and its severity."""
 
 KINDS = tuple(SEVERITIES)
+NOT_BEGUN = ("launch-limit", "does-not-compile")
+"""Kinds of a launch that does not begin."""
 
 
 def extent_in_words(shape: Shape) -> str:
@@ -124,6 +126,11 @@ class Finding:
     def threads(self) -> tuple[int, ...]:
         """The threads of its sites (linear, within their blocks), each once."""
         return tuple(dict.fromkeys(site.thread for site in self.sites if site.thread is not None))
+
+    @property
+    def raised(self) -> bool:
+        """Is it news that a GPU's host gets as an exception, too, which the program may be waiting for?"""
+        return self.kind in NOT_BEGUN or (self.kind == "kernel-exception" and self.severity == "error")
 
     @property
     def key(self) -> tuple[str, str, str, tuple[tuple[str, int], ...]]:

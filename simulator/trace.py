@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import html
 import linecache
+import pickle
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
+from typing import Any
 
 import numpy as np
 
@@ -70,7 +72,7 @@ class Trace:
     """One simulated launch; made by ``simulate``.
 
     ``kernel`` is the kernel's name, ``grid`` and ``block`` the launch as 3-tuples, ``schedule`` the order of execution
-    that was recorded, ``arrays`` what the kernel can touch, ``findings`` what is wrong.
+    that was recorded, ``arrays`` what the kernel can touch, ``findings`` what is wrong.  It can be pickled.
     """
 
     def __init__(
@@ -97,7 +99,26 @@ class Trace:
         self._lineage = lineage
         self._operations = operations
         self.machine_code: Callable[[tuple[int, int]], MachineCode] | None = None
-        """Compiles the kernel for a compute capability; None where nothing could."""
+        """Compiles the kernel for a compute capability; None where nothing could, and in a trace that was pickled."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: all but the way to a compiler, which needs the kernel.
+
+        Raises
+        ------
+        TypeError
+            The exception that the launch raised cannot be pickled; ``trace.exception = None`` leaves it out.
+        """
+        if self.exception is not None:
+            try:
+                pickle.dumps(self.exception)
+            except (pickle.PicklingError, TypeError, AttributeError) as error:
+                name = type(self.exception).__name__
+                raise TypeError(
+                    f"this trace holds a {name} that the kernel raised, which cannot be pickled ({error}); set "
+                    "trace.exception = None before"
+                ) from error
+        return {**self.__dict__, "machine_code": None}
 
     # -- the launch
 
@@ -264,13 +285,16 @@ class Trace:
 
     def __repr__(self) -> str:
         head = f"Trace of {self.kernel}: {self.launch}, {self.schedule}"
-        if len(self.orders) > 1:
-            head += f"\nchecked in {len(self.orders)} orders: {'; '.join(self.orders)}"
+        head += f"\n{said}" if (said := self.orders_in_words()) else ""
         rows = [HEADINGS, *(_cells(row) for row in self.lines)]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         table = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
         found = [f"{finding.severity}: {finding.kind}: {finding.message}" for finding in self.findings]
         return "\n".join([head, *(table if len(rows) > 1 else ["no memory access"]), *found])
+
+    def orders_in_words(self) -> str:
+        """The orders that a check ran, as a line of text; "" where there was one."""
+        return f"checked in {len(self.orders)} orders: {'; '.join(self.orders)}" if len(self.orders) > 1 else ""
 
     def _repr_html_(self) -> str:
         """A compact table for notebooks."""
@@ -280,7 +304,8 @@ class Trace:
             cells = "".join(f"<td>{html.escape(cell)}</td>" for cell in _cells(row))
             text = html.escape(self.source(row.file, row.line).strip())
             body.append(f'<tr>{cells}<td style="text-align:left"><code>{text}</code></td></tr>')
-        caption = html.escape(f"{self.kernel}: {self.launch}, {self.schedule}")
+        said = (f"{self.kernel}: {self.launch}, {self.schedule}", self.orders_in_words())
+        caption = "<br>".join(html.escape(line) for line in said if line)
         items = "".join(f"<li>{html.escape(str(finding))}</li>" for finding in self.findings)
         found = f"<ul>{items}</ul>" if items else ""
         return f"<table><caption>{caption}</caption><tr>{head}</tr>{''.join(body)}</table>{found}"

@@ -3,27 +3,80 @@
 Rules of this file: a lent array becomes a CuPy array over the same memory, and results are CuPy arrays.  Of an object
 that offers both, the interface is asked: it is read without an export, and it says on which stream its owner works.
 Where it names one, the norm runs and allocates there: whoever uses the result on another stream has to wait for it.
+
+An array of the simulator's stand-in device is none of these: its memory is the CPU's, the norm runs on the simulator,
+and results are arrays of that device.
 """
 
 from __future__ import annotations
 
 import ctypes
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from numba_norms.arrays.addresses import Shape
 from numba_norms.arrays.dtypes import NAMED
-from numba_norms.arrays.places import CuPyPlace
+from numba_norms.arrays.places import CuPyPlace, NumPyPlace, Place
 
 CPU, CUDA, CUDA_MANAGED = 1, 2, 13
 """DLPack's numbers of kinds of devices."""
 
 
+class StandInPlace(NumPyPlace):
+    """The simulator's stand-in device: its arrays are numba.cuda's, the memory behind them NumPy sees."""
+
+    name = "stand-in device"
+    to_float32 = ".copy_to_host().astype(np.float32)"
+
+    def view(self, native: Any) -> np.ndarray:
+        if isinstance(native, np.ndarray):
+            return native
+        from numba_norms.launch import simulated  # the file that knows the simulator; it needs this package
+
+        found = simulated(native)
+        assert found is not None
+        return found
+
+    def new(self, shape: Shape, dtype: np.dtype[Any]) -> Any:
+        return sys.modules["numba.cuda"].device_array(shape, dtype)
+
+    def copy(self, target: Any, source: Any) -> None:
+        super().copy(self.view(target), self.view(source))
+        self._written(target)
+
+    def fill(self, target: Any, value: float) -> None:
+        super().fill(self.view(target), value)
+        self._written(target)
+
+    def cast(self, native: Any, dtype: np.dtype[Any]) -> Any:
+        made = self.empty(native.shape, dtype)
+        self.copy(made, self.view(native).astype(dtype))
+        return made
+
+    def transpose(self, native: Any, order: Any) -> Any:
+        if isinstance(native, np.ndarray):
+            return native.transpose(*order)
+        shape, strides = (tuple(extents[axis] for axis in order) for extents in (native.shape, native.strides))
+        module = sys.modules["numba.cuda.cudadrv.devicearray"]
+        return module.DeviceNDArray(shape, strides, native.dtype, gpu_data=native.gpu_data)
+
+    def _written(self, target: Any) -> None:
+        from numba_norms.launch import written
+
+        written(self.view(target))
+
+
+STAND_IN = StandInPlace()
+"""There is one such place."""
+
+
 class Lent(NamedTuple):
-    """A CuPy array over the memory of another library's array."""
+    """Memory of another library's array: a CuPy array over it, or the array itself if the simulator has made it."""
 
     array: Any
-    place: CuPyPlace
+    place: Place
     writeable: bool
 
 
@@ -39,6 +92,10 @@ def borrow(lender: Any, name: str) -> Lent | None:
     if kind not in (None, CUDA, CUDA_MANAGED):
         raise TypeError(f"{name} is on a device of DLPack's kind {kind}; the norms run on CUDA devices")
     if (interface := getattr(lender, "__cuda_array_interface__", None)) is not None:
+        from numba_norms.launch import simulated  # the file that knows the simulator; it needs this package
+
+        if simulated(lender) is not None:
+            return Lent(lender, STAND_IN, not interface["data"][1])
         return _by_interface(lender, interface, number if kind == CUDA else None, name)
     if number is not None and hasattr(lender, "__dlpack__"):
         return _by_dlpack(lender, number, name)

@@ -175,7 +175,8 @@ def _kernel(found: Any, settings: Config) -> tuple[Seen, scripts.Ended]:
                 prepared = simulate(made.kernel, check=True, orders=settings.orders, seed=settings.seed)
                 seen(prepared[made.grid, made.block, 0, made.dynamic_shared](*made.args))
     except (SimulationError, TypeError, ValueError, IndexError, RuntimeError) as error:
-        raise CannotRun(str(error)) from error
+        if not (isinstance(error, SimulationError) and error.findings and seen.launches):  # a refusal has been told
+            raise CannotRun(str(error)) from error
     return seen, scripts.Ended()
 
 

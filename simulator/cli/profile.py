@@ -18,7 +18,7 @@ from rich.console import Console, RenderableType
 from simulator.cli import output, scripts
 from simulator.cli.check import refuse, split
 from simulator.cli.launches import CannotRun
-from simulator.cost.cards import CARDS, card
+from simulator.cost.cards import CARDS, DEFAULT, card
 
 if TYPE_CHECKING:
     from simulator.cost.profile import Profile
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def profile(
     target: str, /, *argv: str,
-    card_name: Annotated[str, Parameter(name="--card")] = "h200",
+    card_name: Annotated[str, Parameter(name="--card")] = DEFAULT,
     shape: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None, dtype: str = "float32",
     threads: int | None = None, path: str | None = None,
     launch: str | None = None, arg: Annotated[list[str] | None, Parameter(negative="", consume_multiple=False)] = None,

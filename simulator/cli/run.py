@@ -27,10 +27,10 @@ def run(script: Path, /, *argv: str, card: str | None = None) -> int:
         The card that the script sees: t4, v100, a100, h100, h200, rtx3090, rtx4090 or rtx5090.
     """
     from simulator import device
-    from simulator.device.session import CARD
+    from simulator.cost.cards import DEFAULT
 
     try:
-        with device(card=card or CARD) as gpu:
+        with device(card=card or DEFAULT) as gpu:
             ended = scripts.run_script(script, argv)
     except (ValueError, RuntimeError) as error:
         raise CannotRun(str(error)) from error

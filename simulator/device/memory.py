@@ -1,8 +1,8 @@
 """The memory of the stand-in device: bytes on the host, behind addresses that nobody else has.
 
 Rules of this file: an address is a token.  It starts at 2**62, where neither a process nor a card has memory, is never
-used twice, and leads to bytes through this table alone.  A library that takes it for a pointer gets an error, never
-somebody's memory.
+used twice in a process, and leads to bytes through one table alone: an array that outlives its device is the same
+memory on the next one.  A library that takes it for a pointer gets an error, never somebody's memory.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from simulator.machine.memory import POISON
+from simulator.program import c_strides
 
 BASE = 1 << 62
 ALIGNMENT = 256
@@ -48,6 +49,51 @@ class Block:
         return int(self.data.__array_interface__["data"][0])
 
 
+class _Table:
+    """All allocations of the process by address."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, Block] = {}
+        self._addresses: list[int] = []
+        self._next = BASE
+        self._lock = Lock()
+
+    def enter(self, data: np.ndarray, written: np.ndarray | None, lent: bool) -> int:
+        """A new address for these bytes."""
+        with self._lock:
+            address = self._next
+            self._next = -(-(address + max(len(data), 1)) // ALIGNMENT) * ALIGNMENT
+            self._blocks[address] = Block(address, data, written, lent)
+            self._addresses.append(address)  # they only grow
+            return address
+
+    def leave(self, address: int) -> Block:
+        """Take out the allocation that starts at an address.  Raises ``NotOurs``."""
+        with self._lock:
+            block = self._blocks.pop(address, None)
+            if block is None:
+                raise NotOurs(f"no memory of the stand-in device starts at address {address:#x}")
+            del self._addresses[bisect.bisect_left(self._addresses, address)]
+            return block
+
+    def of(self, data: Any) -> Block | None:
+        """The allocation whose bytes are this very array."""
+        with self._lock:
+            return next((block for block in self._blocks.values() if block.data is data), None)
+
+    def find(self, address: int, size: int) -> tuple[Block, int]:
+        """The allocation that holds these bytes, and how far into it they start.  Raises ``NotOurs``."""
+        with self._lock:
+            place = bisect.bisect_right(self._addresses, address) - 1
+            block = self._blocks[self._addresses[place]] if place >= 0 else None
+        if block is None or address + size > block.address + len(block.data):
+            raise NotOurs(f"{size} bytes at address {address:#x} are not memory of the stand-in device")
+        return block, address - block.address
+
+
+_TABLE = _Table()
+
+
 class DeviceMemory:
     """``total`` bytes; ``tracked`` keeps flags of what has been written."""
 
@@ -55,9 +101,6 @@ class DeviceMemory:
         self.total = total
         self.used = 0
         self.tracked = tracked
-        self._blocks: dict[int, Block] = {}
-        self._addresses: list[int] = []
-        self._next = BASE
         self._lock = Lock()
 
     # -- allocations
@@ -76,39 +119,23 @@ class DeviceMemory:
             raise
         if size <= POISONED:
             data[:] = POISON
-        return self._enter(data, np.zeros(size, bool) if self.tracked else None, lent=False)
+        return _TABLE.enter(data, np.zeros(size, bool) if self.tracked else None, lent=False)
 
     def lend(self, pointer: int, size: int) -> int:
         """An address for memory of the host (mapped memory), which is all written."""
         data = np.frombuffer(memoryview((ctypes.c_uint8 * size).from_address(pointer)).cast("B"), np.uint8)
-        return self._enter(data, np.ones(size, bool) if self.tracked else None, lent=True)
-
-    def _enter(self, data: np.ndarray, written: np.ndarray | None, lent: bool) -> int:
-        with self._lock:
-            address = self._next
-            self._next = -(-(address + max(len(data), 1)) // ALIGNMENT) * ALIGNMENT
-            self._blocks[address] = Block(address, data, written, lent)
-            self._addresses.append(address)  # they only grow
-            return address
+        return _TABLE.enter(data, np.ones(size, bool) if self.tracked else None, lent=True)
 
     def free(self, address: int) -> None:
         """Give an allocation back.  Raises ``NotOurs`` where none starts there."""
-        with self._lock:
-            block = self._blocks.pop(address, None)
-            if block is None:
-                raise NotOurs(f"no memory of the stand-in device starts at address {address:#x}")
-            del self._addresses[bisect.bisect_left(self._addresses, address)]
-            if not block.lent:
+        block = _TABLE.leave(address)
+        if not block.lent:
+            with self._lock:
                 self.used -= len(block.data)
 
     def find(self, address: int, size: int) -> tuple[Block, int]:
         """The allocation that holds these bytes, and how far into it they start.  Raises ``NotOurs``."""
-        with self._lock:
-            place = bisect.bisect_right(self._addresses, address) - 1
-            block = self._blocks[self._addresses[place]] if place >= 0 else None
-        if block is None or address + size > block.address + len(block.data):
-            raise NotOurs(f"{size} bytes at address {address:#x} are not memory of the stand-in device")
-        return block, address - block.address
+        return _TABLE.find(address, size)
 
     # -- transfers
 
@@ -157,6 +184,16 @@ class DeviceMemory:
         written = None if block.written is None else block.written[low : low + before + after]
         return Viewed(array, written, before)
 
+    def elements(self, address: int, dtype: np.dtype[Any]) -> tuple[Viewed, int]:
+        """All whole elements of an allocation, as seen from an address in it, and the bytes to that from the first.
+
+        Raises ``NotOurs``.
+        """
+        block, at = self.find(address, 0)
+        first = at % dtype.itemsize
+        count = (len(block.data) - first) // dtype.itemsize
+        return self.view(block.address + first, (count,), (dtype.itemsize,), dtype), at - first
+
 
 class Viewed:
     """An array over device memory, an argument of a launch.
@@ -182,6 +219,27 @@ class Viewed:
     @property
     def __simulator_array__(self) -> tuple[np.ndarray, np.ndarray | None]:
         return self.array, self.written
+
+
+def on_host(array: Any) -> np.ndarray | None:
+    """The memory of an array of the stand-in device, or of nothing, as NumPy sees it; None for any other array."""
+    interface = array.__cuda_array_interface__
+    address, dtype = interface["data"][0] or 0, np.dtype(interface["typestr"])
+    shape = interface["shape"]
+    if address < BASE and 0 not in shape:
+        return None
+    strides = interface.get("strides") or c_strides(shape, dtype.itemsize)
+    return DeviceMemory(0).view(address, shape, strides, dtype).array
+
+
+def with_flags(array: Any) -> Any:
+    """The argument of a launch for what ``on_host`` gave, or a view of it; anything else as it is."""
+    block = _TABLE.of(array.base) if isinstance(array, np.ndarray) and array.size else None
+    if block is None or block.written is None:
+        return array
+    first, end = np.lib.array_utils.byte_bounds(array)
+    written = block.written[first - block.host : end - block.host]
+    return Viewed(array, written, int(array.__array_interface__["data"][0]) - first)
 
 
 def host_bytes(size: int) -> np.ndarray:

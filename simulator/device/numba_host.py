@@ -63,7 +63,7 @@ def _replacements(made: Device, driver: StandInDriver) -> list[tuple[Any, dict[s
         (nvvm, {"is_available": lambda: True}),
         (devicearray, {"_to_strided_memory_view": _to_device, "_make_strided_memory_view": _on_host}),
         (devicearray, {"_assign_kernel": partial(_Assignment, made)}),
-        (dispatcher.CUDACache, {"load_overload": lambda *_: None, "save_overload": lambda *_: None}),
+        (dispatcher.CUDACache, {"load_overload": lambda *_: None, "save_overload": _keep_nothing}),
     ]
 
 
@@ -120,6 +120,11 @@ def _managed(initialize: Callable[..., None], made: Device) -> Callable[..., Non
             block.written[:] = True  # the host may write unseen
 
     return __init__
+
+
+def _keep_nothing(cache: Any, signature: Any, kernel: StandInKernel) -> None:
+    """Nothing of a simulation goes to Numba's cache on disk; what could not go there is refused all the same."""
+    kernel.check_cachable()
 
 
 def _refuse_module(*_: Any) -> Any:

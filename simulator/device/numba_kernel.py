@@ -9,20 +9,26 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cached_property
 from math import prod
-from types import SimpleNamespace
+from pickle import PicklingError
+from types import FunctionType
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
-from numba.cuda import dispatcher, types, typing
+from numba.cuda import dispatcher, launchconfig, types, typing
 from numba.cuda.args import wrap_arg
+from numba.cuda.np.numpy_support import as_dtype
 from numba.cuda.typing.typeof import Purpose, typeof
 
 from simulator.compiled import NotCompiled, Resources
 from simulator.cost.occupancy import occupancy
+from simulator.device.library import Library, launch_bounds
+from simulator.device.refusals import as_on_a_gpu
 from simulator.device.session import Device
-from simulator.errors import Unsupported
+from simulator.errors import SimulationError, Unsupported
 from simulator.findings import Launch
 from simulator.frontend import DoesNotCompile, front_end, lower_kernel
 from simulator.machine.faults import Fault, Place
@@ -46,38 +52,53 @@ class StandInKernel:
     objectmode = False
     entry_point = None
     launch_config_sensitive = False
+    refusal: BaseException | None = None
+    """What Numba's compiler raised about it."""
 
     def __init__(self, made: Device, py_func: Any, argtypes: Sequence[Any], **options: Any) -> None:
         if options.get("device"):
             raise RuntimeError(f"Cannot compile a device function as a kernel: {py_func.__name__} has device=True")
         self.device = made
-        self.py_func = py_func
+        self.py_func = _of_this_launch(py_func)
         self.__name__ = py_func.__name__
         self.argtypes = self.argument_types = tuple(argtypes)
         self.signature = typing.signature(types.void, *self.argument_types)
         self.targetoptions = options
         self.extensions = options.get("extensions") or []
-        self.bounds = _bounds(options.get("launch_bounds"))
-        self._infer()
+        self.bounds = launch_bounds(options.get("launch_bounds"))
+        self._compile()
+        config = launchconfig.current_launch_config()
+        if config is not None and config._is_kernel_launch_config_sensitive():
+            self.launch_config_sensitive = True
+            _SENSITIVE.add(py_func)
 
-    def _infer(self) -> None:
-        """What Numba refuses, it refuses now, as its compiler does.
+    def _compile(self) -> None:
+        """What Numba refuses, it refuses now, and with the error that its compiler raises.
 
-        A check collects it when the kernel is launched; what the simulator does not model is said then, too.
+        Of a launch a check notes it first; what the simulator does not model is said at the launch, too.
         """
-        try:
-            front_end().typed(self, self.argument_types)
-        except Unsupported:
-            return
-        except DoesNotCompile as error:
-            if self.device.check:
-                return
-            if isinstance(error.__cause__, front_end().half.errors):
-                raise error.__cause__ from None
-            raise
+        with suppress(Unsupported):
+            try:
+                _ = self.program
+            except DoesNotCompile as error:
+                if error.__cause__ is None or not str(error.__cause__):
+                    return
+                self.refusal = error.__cause__
+                if not self.device.check or launchconfig.current_launch_config() is None:
+                    raise self.refusal from None
 
     def bind(self) -> None:
         """Nothing to load."""
+
+    def check_cachable(self) -> None:
+        """Raise as Numba does where a kernel with ``cache=True`` has arrays of the device for globals."""
+        with suppress(Unsupported, DoesNotCompile):
+            if self.program.captured:
+                names = ", ".join(self.program.arguments[len(self.argument_types) :])
+                raise PicklingError(
+                    f"{self.__name__} has cache=True and refers to global device arrays ({names}), which no other "
+                    "process has: pass them as arguments"
+                )
 
     # -- the launch
 
@@ -89,9 +110,18 @@ class StandInKernel:
                 "simulator.device(), or decorate it outside"
             )
         shape = Launch(tuple(griddim), tuple(blockdim), int(sharedmem))
-        if (fault := self._too_large(shape)) is not None:
-            self.device.refuse(fault, self, shape)
-            return
+        try:
+            if (fault := self._too_large(shape)) is not None:
+                self.device.refuse(fault, self, shape)
+            else:
+                self._run(shape, args, stream)
+        except SimulationError as error:
+            known = as_on_a_gpu(error, shape, lambda: self.program, self.refusal)
+            if known is error:
+                raise
+            raise known from None
+
+    def _run(self, shape: Launch, args: Sequence[Any], stream: Any) -> None:
         after: list[Callable[[], Any]] = []
         values = self._values(args, stream, after)
         try:
@@ -115,13 +145,28 @@ class StandInKernel:
         if isinstance(kind, types.Array | types.Record):
             on_device = wrap_arg(arg).to_device(after, stream)
             strides = on_device._layout.strides_in_bytes
-            return self.device.array(on_device.ptr, on_device.shape, strides, on_device.dtype)
+            dtype = on_device.dtype
+            if isinstance(kind, types.Array) and isinstance(kind.dtype, types.Integer) and dtype.kind in "iu":
+                dtype = np.dtype(f"{'i' if kind.dtype.signed else 'u'}{dtype.itemsize}")
+            return self.device.array(on_device.ptr, on_device.shape, strides, dtype)
+        if isinstance(kind, types.CPointer):
+            return self._pointed(kind, arg)
         if isinstance(kind, types.BaseTuple):
             items = [self._value(part, item, stream, after) for part, item in zip(kind, arg, strict=True)]
             return type(arg)(*items) if hasattr(arg, "_fields") else tuple(items)
         if isinstance(kind, types.EnumMember):
             return self._value(kind.dtype, arg.value, stream, after)
         return _scalar(kind, arg)
+
+    def _pointed(self, kind: Any, arg: Any) -> Any:
+        """The memory that an address leads to: a token of the stand-in device, as an int or a driver's pointer."""
+        try:
+            return self.device.pointer(int(arg), as_dtype(kind.dtype))
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"{self.__name__} takes a pointer ({kind}), but {arg!r} is no address of the stand-in device's memory; "
+                "x.__cuda_array_interface__['data'][0] of a device array x is one"
+            ) from error
 
     def captured(self, array: Any) -> Any:
         """An array of the device that the kernel names as a global, as the simulator takes it."""
@@ -210,7 +255,7 @@ class StandInKernel:
 
     @property
     def _codelibrary(self) -> Any:
-        return _Library(self)
+        return Library(self)
 
     def __getattr__(self, name: str) -> Any:
         if name not in COMPILED:
@@ -232,47 +277,27 @@ class StandInDeviceFunction:
         self.signature = typing.signature(result, *args)
 
 
-class _Library:
-    """The code library of a kernel: the function that ``forall`` asks for its largest block, else Numba's."""
-
-    def __init__(self, kernel: StandInKernel) -> None:
-        self._kernel = kernel
-
-    def get_cufunc(self) -> _Function:
-        """What the driver would have loaded."""
-        return _Function(self._kernel)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._kernel.compiled._codelibrary, name)
+_SENSITIVE: WeakSet[FunctionType] = WeakSet()
+"""Functions of kernels that some rewrite of Numba's IR compiles for one shape of launch."""
 
 
-class _Function:
-    """What the driver makes of a kernel: its largest block; how a card shares out its cache changes nothing here."""
-
-    def __init__(self, kernel: StandInKernel) -> None:
-        self.name = kernel.__name__
-        self.kernel = SimpleNamespace(attributes=SimpleNamespace(max_threads_per_block=kernel.max_threads_per_block))
-
-    def cache_config(self, prefer_equal: bool = False, prefer_cache: bool = False, prefer_shared: bool = False) -> None:
-        """Nothing to divide."""
-
-    def set_shared_memory_carveout(self, carveout: int) -> None:
-        """Nothing to divide; what a driver would refuse is refused."""
-        if not -1 <= carveout <= 100:
-            raise ValueError("Carveout must be between -1 and 100")
-
-
-def _bounds(given: Any) -> tuple[int, ...]:
-    """The launch bounds of a kernel: threads of a block, blocks of an SM, blocks of a cluster."""
-    bounds = () if given is None else tuple(given) if isinstance(given, tuple | list) else (int(given),)
-    if len(bounds) > 3:
-        raise ValueError(f"Got {len(bounds)} launch bounds: at most three are taken")
-    return bounds
+def _of_this_launch(function: FunctionType) -> FunctionType:
+    """The function to type: a copy, which nobody has typed, where the result depends on the launch at hand."""
+    if function not in _SENSITIVE:
+        return function
+    copy = FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    copy.__module__, copy.__kwdefaults__ = function.__module__, function.__kwdefaults__
+    return copy
 
 
 def _check_array(name: str, kind: Any, arg: Any) -> None:
     """A kernel of one signature takes what it is given without a look: on a GPU it would read other bytes."""
     given = typeof(arg, Purpose.argument)
+    if isinstance(kind.dtype, types.Integer) and isinstance(given.dtype, types.Integer):
+        if given.dtype.bitwidth == kind.dtype.bitwidth:  # the same bytes, signed or not
+            given = given.copy(dtype=kind.dtype)
     if given != kind and given.can_convert_to(None, kind) is None:
         raise TypeError(f"the argument {name} is {given}, the signature says {kind}")
 

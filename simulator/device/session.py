@@ -14,18 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from simulator.cost.cards import Card
+from simulator.cost.cards import DEFAULT, Card
 from simulator.cost.cards import card as card_of
 from simulator.device.memory import DeviceMemory
 from simulator.errors import NotRecorded, called, flag
-from simulator.findings import Finding, Launch
+from simulator.findings import NOT_BEGUN, Finding, Launch
 from simulator.machine.faults import Fault
-from simulator.runs.launch import Options, refused, run_observed, run_plain
+from simulator.runs.arguments import Pointed
+from simulator.runs.launch import Options, refused, run_observed, run_plain, told
 from simulator.simulate import simulate
 from simulator.trace import Trace
-
-CARD = "h100"
-"""The card that the device is, unless another is chosen."""
 
 _opening = Lock()
 _open: Device | None = None
@@ -87,21 +85,29 @@ class Device:
         viewed = self.memory.view(address, shape, strides, dtype)
         return viewed.array if viewed.written is None else viewed
 
+    def pointer(self, address: int, dtype: np.dtype[Any]) -> Pointed:
+        """An address of the device as a launch takes it for a pointer.  Raises ``NotOurs``."""
+        viewed, offset = self.memory.elements(address, dtype)
+        return Pointed(viewed.array if viewed.written is None else viewed, offset)
+
     def run(self, kernel: Any, launch: Launch, args: Sequence[Any]) -> None:
         """Run one launch."""
         self._count()
         if self._observed:
             trace = run_observed(kernel, launch, args, self.options)
             self._keep(trace)
+            _raise_refusal(trace)
             if trace.exception is not None:  # what the kernel raises is the program's own business
                 raise trace.exception
         else:
             run_plain(kernel, launch, args)
 
     def refuse(self, fault: Fault, kernel: Any, launch: Launch) -> None:
-        """A launch that this card does not take: a finding, or the exception."""
+        """A launch that this card does not take: the exception, and in a check a finding."""
         self._count()
-        self._keep(refused(fault, kernel, launch, self.options))
+        trace = refused(fault, kernel, launch, self.options)
+        self._keep(trace)
+        _raise_refusal(trace)
 
     def _count(self) -> None:
         with self._lock:
@@ -117,13 +123,25 @@ class Device:
             self._on_trace(trace)
 
 
+def _raise_refusal(trace: Trace) -> None:
+    """Raise for a launch that is refused, in a check too: so does a GPU, at once, and programs may wait for it."""
+    for finding in trace.findings:
+        if finding.kind in NOT_BEGUN:
+            raise told(finding, trace)
+
+
+def is_open() -> bool:
+    """Is a stand-in device open in this process?"""
+    return _open is not None
+
+
 @contextmanager
 def device(
     *,
     check: bool = False,
     orders: Sequence[str | int] | None = None,
     seed: int = 0,
-    card: str = CARD,
+    card: str = DEFAULT,
     record: bool | None = None,
     on_trace: Callable[[Trace], None] | None = None,
     **simulate_options: Any,
@@ -135,7 +153,7 @@ def device(
     check, orders, seed
         As for ``simulate``: collect errors in ``.findings`` instead of raising them; orders of execution.
     card
-        Which card the device says it is: "h100" and the others of ``simulator.cost.cards``.
+        Which card the device says it is: "h200" and the others of ``simulator.cost.cards``.
     record
         Keep a trace of each launch in ``.traces``; a trace can be large.  By default where ``check``, ``orders`` or one
         of the options below is given.  Without record, check and ``on_trace``, launches run for their results alone,

@@ -124,6 +124,16 @@ class ArrayType:
 
 
 @dataclass(frozen=True, slots=True)
+class PointerType:
+    """The address of elements of which nobody says how many there are (``CPointer``)."""
+
+    element: Type
+
+    def __str__(self) -> str:
+        return f"{self.element}*"
+
+
+@dataclass(frozen=True, slots=True)
 class TupleType:
     """A tuple (also the pair that an iterator yields).
 
@@ -223,8 +233,8 @@ class ForeignType:
 
 
 Type = (
-    Scalar | ComplexType | TimeType | TextType | RecordType | Unaligned | ArrayType | TupleType | EnumType
-    | OptionalType | RangeType | IteratorType | SliceType | Nothing | Default | StaticType | ForeignType
+    Scalar | ComplexType | TimeType | TextType | RecordType | Unaligned | ArrayType | PointerType | TupleType
+    | EnumType | OptionalType | RangeType | IteratorType | SliceType | Nothing | Default | StaticType | ForeignType
 )  # fmt: skip
 
 

@@ -59,10 +59,12 @@ def lower_kernel(kernel: Any, args: tuple[Any, ...] | list[Any]) -> Program:
     key = (types, *compiled_with(kernel), changes())
     with _lock:
         found = _programs.setdefault(function, {})
-        if key not in found:
-            found[key] = _lower(front, kernel, types, names, place)
-        found[key].machine_code = partial(_compile, front, ref(kernel), types)
-        return found[key]
+        program = found.get(key)
+    if program is None:
+        with front.half.lock, _lock:  # in this order: who compiles holds the first
+            program = found.get(key) or found.setdefault(key, _lower(front, kernel, types, names, place))
+    program.machine_code = partial(_compile, front, ref(kernel), types)
+    return program
 
 
 def forget(kernel: Any) -> None:

@@ -32,6 +32,9 @@ class DoesNotCompile(SimulationError):
         self.reason = reason
         self.pos = pos
 
+    def __reduce__(self) -> Any:
+        return type(self), (self.reason, self.pos), {"findings": self.findings, "trace": self.trace}
+
 
 def reason_of(error: BaseException) -> str:
     """The first lines of Numba's message that mean something, as one.

@@ -71,6 +71,10 @@ class Current:
     refused: bool = False
 
 
+RAISED = "the test gets it as an exception"
+"""Why a launch that does not begin, or whose kernel raises, does not fail a test that expects so."""
+
+
 class Session:
     """The hooks of a run that was given the option."""
 
@@ -201,8 +205,11 @@ class Session:
 
     def _take(self, name: str, wishes: Wishes) -> list[Judged]:
         """The findings since the last call, judged and counted."""
-        found, self.fresh = self.fresh, []
-        judged = judge(_once(found), self.settings, (*wishes.expect, *wishes.ignore), f"stated by the mark {MARK}")
+        found, self.fresh = _once(self.fresh), []
+        raised = [finding for finding in found if finding.raised]
+        others = [finding for finding in found if not finding.raised]
+        judged = judge(others, self.settings, (*wishes.expect, *wishes.ignore), f"stated by the mark {MARK}")
+        judged += [Judged(finding, tolerated=RAISED) for finding in raised]
         self.tally.judged(judged, name)
         return judged
 

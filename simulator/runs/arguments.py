@@ -13,11 +13,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from simulator.program import c_strides
+from simulator.errors import Unsupported
+from simulator.program import Program, c_strides
 
 ALIGNMENT = 256
 
@@ -33,6 +34,12 @@ class Arguments:
     devices: list[tuple[Any, np.ndarray]] = field(default_factory=list)
     written: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
 
+    def copy_in(self) -> None:
+        """Read the devices' arrays into the host copies."""
+        for device, host in self.devices:
+            if not isinstance(device, np.ndarray):
+                host[...] = _read(device)
+
     def arrays(self, names: Sequence[str]) -> list[tuple[str, np.ndarray]]:
         """All host arrays with their names (``names`` of the arguments; items of a tuple ``t`` are ``t[0]`` …)."""
         return [found for name, value in zip(names, self.values, strict=True) for found in _named(name, value)]
@@ -42,15 +49,34 @@ class Arguments:
         for device, host in self.devices:
             _write_back(device, host)
 
+    def fit(self, program: Program) -> None:
+        """Give each pointer of the kernel the array that it points to.
+
+        Raises
+        ------
+        Unsupported
+            It is given an address.
+        """
+        pointers = {param.path[0] for param in program.params if param.role == "address" and len(param.path) > 1}
+        values = list(self.values)
+        for index in pointers:
+            if isinstance(values[index], np.ndarray):
+                values[index] = Pointed(values[index])
+            elif not isinstance(values[index], tuple):
+                what = f"an address as the argument {program.arguments[index]}"
+                raise Unsupported(program.pos, what, "pass the array, or launch inside simulator.device()")
+        self.values = tuple(values)
+
+
+class Pointed(NamedTuple):
+    """A pointer as an argument: an array of its elements, and how many bytes behind the first of them it points."""
+
+    memory: Any
+    offset: int = 0
+
 
 def take(args: Sequence[Any]) -> Arguments:
-    """Arguments of a launch, device arrays copied to the host.
-
-    Raises
-    ------
-    TypeError
-        An array lives on a device and offers no way to copy it.
-    """
+    """Arguments of a launch, with memory on the host for device arrays; ``copy_in`` reads their contents."""
     leaves = _leaves(args)
     stand_ins = {id(leaf): leaf.__simulator_array__ for leaf in leaves if hasattr(leaf, "__simulator_array__")}
     devices = [leaf for leaf in leaves if id(leaf) not in stand_ins and is_device_array(leaf)]
@@ -113,9 +139,9 @@ def _host_copies(devices: list[Any]) -> dict[int, np.ndarray]:
         for first, _, device in spans[at:stop]:
             interface = device.__cuda_array_interface__
             offset = first - start + _before(interface)
-            host = np.ndarray(interface["shape"], interface["typestr"], memory, offset, _strides(interface))
-            host[...] = _read(device)
-            hosts[id(device)] = host
+            hosts[id(device)] = np.ndarray(
+                interface["shape"], interface["typestr"], memory, offset, _strides(interface)
+            )
         at = stop
     return hosts
 
@@ -143,6 +169,7 @@ def _span(device: Any) -> tuple[int, int]:
 
 
 def _read(device: Any) -> np.ndarray:
+    """The contents of a device array.  Raises ``TypeError`` where it offers no way to copy them."""
     for name in ("get", "copy_to_host"):
         if callable(method := getattr(device, name, None)):
             return np.asarray(method())

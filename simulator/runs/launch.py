@@ -11,7 +11,7 @@ from typing import Any
 
 from simulator.catalogue import CATALOGUE, finding_of
 from simulator.errors import OutOfBounds, ReadOnly, SimulationError, UnknownName, Unsupported
-from simulator.findings import Launch, Replay
+from simulator.findings import Finding, Launch, Replay
 from simulator.machine.faults import Fault, Place
 from simulator.machine.launch import STEPS
 from simulator.observers.steps import MAX_EVENTS, Steps
@@ -44,12 +44,10 @@ class Options:
 
 def run_observed(kernel: Any, launch: Launch, args: Sequence[Any], options: Options) -> Trace:
     """Run a kernel in the orders asked for; the first one's trace, with the findings of all."""
-    given = take(args)
     try:
-        program = lower(kernel, given.values)
+        program, given = _ready(kernel, args)
     except Fault as fault:
         return refused(fault, kernel, launch, options)
-    given = _with_captured(kernel, program, args) or given
     _check_names(program, options)
     settings = Settings(
         _blocks(options.keep, launch),
@@ -96,8 +94,12 @@ def error_of(fault: Fault, kernel: str, launch: Launch, replay: Replay | None, t
     if fault.kind == "read-only":
         facts = fault.facts
         return ReadOnly(f"{pos}: the kernel writes to {facts['array']}, which is read-only ({facts['space']} memory)")
-    finding = finding_of(fault, kernel, launch, replay)
-    kind = OutOfBounds if fault.kind == "out-of-bounds" else SimulationError
+    return told(finding_of(fault, kernel, launch, replay), trace)
+
+
+def told(finding: Finding, trace: Trace | None) -> SimulationError:
+    """The exception that tells of a finding."""
+    kind = OutOfBounds if finding.kind == "out-of-bounds" else SimulationError
     mend = f"; likely mend: {finding.mend}" if finding.mend else ""
     return kind(f"{finding.message}{mend}", findings=(finding,), trace=trace)
 
@@ -117,12 +119,16 @@ def lower(kernel: Any, args: Sequence[Any]) -> Program:
     return program
 
 
-def _with_captured(kernel: Any, program: Program, args: Sequence[Any]) -> Arguments | None:
-    """The arguments and the arrays that the kernel captures, taken together: they may share memory."""
-    if not program.captured:
-        return None
-    own = getattr(kernel, "captured", None)  # a kernel of the stand-in device knows where its arrays are
-    return take((*args, *(own(array) if own else array for array in program.captured)))
+def _ready(kernel: Any, args: Sequence[Any]) -> tuple[Program, Arguments]:
+    """The program, and its arguments with the arrays that the kernel captures: they may share memory."""
+    given = take(args)
+    program = lower(kernel, given.values)
+    if program.captured:
+        own = getattr(kernel, "captured", None)  # a kernel of the stand-in device knows where its arrays are
+        given = take((*args, *(own(array) if own else array for array in program.captured)))
+    given.fit(program)
+    given.copy_in()
+    return program, given
 
 
 def _check_names(program: Program, options: Options) -> None:
@@ -144,12 +150,10 @@ def _blocks(keep: str | tuple[int, ...], launch: Launch) -> tuple[int, ...] | No
 
 def run_plain(kernel: Any, launch: Launch, args: Sequence[Any]) -> None:
     """Run a kernel for its results alone, in waves and with no observer."""
-    given = take(args)
     try:
-        program = lower(kernel, given.values)
+        program, given = _ready(kernel, args)
     except Fault as fault:
         raise error_of(fault, getattr(kernel, "__name__", "kernel"), launch, None, None) from fault.__cause__
-    given = _with_captured(kernel, program, args) or given
     try:
         traps = Traps()
         observers = (traps,) if program.debug else ()

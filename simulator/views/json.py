@@ -4,6 +4,7 @@ Columnar: a table is an object of equally long lists.  Top level::
 
     schema, version      "numba-sim/trace", 1; a reader refuses a version that it does not know
     kernel, schedule     strings;  launch: {grid, block, dynamic_shared}
+    orders               the orders of execution that were run, the recorded one first; of a sample of blocks, which
     truncated            does the log of the run lack accesses?  Counts are complete all the same
     arrays               table: name dtype shape strides space address        (strides and address in bytes)
     lines                table: file line source array operation space requests sectors ideal unique wavefronts
@@ -56,6 +57,7 @@ def document(
         "kernel": trace.kernel,
         "launch": asdict(trace.launch),
         "schedule": trace.schedule,
+        "orders": list(trace.orders),
         "truncated": trace.truncated,
         "arrays": _table(map(asdict, trace.arrays.values()), _ARRAY),
         "lines": _lines(trace),

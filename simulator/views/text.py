@@ -39,6 +39,7 @@ def head(trace: Trace) -> Text:
     """Kernel, launch and arrays."""
     said = _unbroken(trace.kernel, HEAD)
     said.append(f"  {trace.launch}, {trace.schedule}", style=QUIET)
+    said.append(f"\n{trace.orders_in_words()}" if trace.orders_in_words() else "", style=QUIET)
     arrays = [f"{a.name} {a.dtype}{list(a.shape)}" for a in trace.arrays.values() if a.space == "global"]
     return said.append(f"\n{', '.join(arrays)}", style=QUIET) if arrays else said
 

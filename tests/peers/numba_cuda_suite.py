@@ -1,11 +1,13 @@
 """Scores a CUDA simulator by the tests of numba-cuda's own suite that launch a kernel: ours, or the one it ships.
 
-    python -m tests.peers.numba_cuda_suite [--simulator ours|cudasim] [--only WORD] [--jobs N] [--json FILE]
+    python -m tests.peers.numba_cuda_suite [--simulator ours|cudasim] [--check] [--only WORD] [--jobs N] [--json FILE]
 
 ``numba_cuda_launching.txt`` lists the tests of numba-cuda 0.30.4, where they are installed; nothing of them is here.
-``excluded.toml`` names those that no simulator of kernels can be asked, each with its reason.  Rules of this file:
-both simulators are run and scored the same way; a module is a process, and a test that crashes or outlasts its time
-costs itself alone: the rest of its module goes on in a new process.
+``excluded.toml`` names those that no simulator of kernels can be asked, each with its reason.  With ``--check`` ours
+judges every launch; ``findings.toml`` names the tests in whose kernels it finds an error, each with the reason why the
+finding is right, and any other finding of that severity fails.  Rules of this file: both simulators are run and scored
+the same way; a module is a process, and a test that crashes or outlasts its time costs itself alone: the rest of its
+module goes on in a new process.
 """
 
 from __future__ import annotations
@@ -21,30 +23,37 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 TESTS = HERE / "numba_cuda_launching.txt"
 EXCLUDED = HERE / "excluded.toml"
+FINDINGS = HERE / "findings.toml"
 MOST_EXCLUDED = 200
 LIMIT = 120.0
 """Seconds that a test may take."""
-OUTCOMES = ("passed", "xfailed", "failed", "skipped", "excluded")
+OUTCOMES = ("passed", "xfailed", "found", "failed", "skipped", "excluded")
+GOOD = ("passed", "xfailed", "found")
 PREFIX = "numba.cuda.tests."
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of one test; ``seconds`` is 0 where it was not run."""
+    """What became of one test; ``seconds`` is 0 where it was not run.
+
+    ``kinds`` are those of the error findings for which alone a check failed it.
+    """
 
     test: str
     outcome: str
     reason: str = ""
     seconds: float = 0.0
+    kinds: tuple[str, ...] = ()
 
     @property
     def module(self) -> str:
@@ -60,17 +69,34 @@ def tests() -> list[str]:
 
 
 def exclusions(ids: Sequence[str]) -> dict[str, str]:
-    """The reason of each excluded test.  A pattern without a reason, or that fits no test, is a mistake in the file."""
-    reasons: dict[str, str] = {}
-    for entry in tomllib.loads(EXCLUDED.read_text(encoding="utf-8"))["excluded"]:
+    """The reason of each excluded test."""
+    return {test: entry["reason"] for test, entry in _entries(EXCLUDED, "excluded", ids)}
+
+
+def expected(ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """The kinds of error that a check finds in a test, and rightly so."""
+    return {test: tuple(entry["kinds"]) for test, entry in _entries(FINDINGS, "findings", ids)}
+
+
+def _entries(file: Path, heading: str, ids: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Tests and their entries.  A pattern without a reason, or that fits no test, is a mistake in the file."""
+    for entry in tomllib.loads(file.read_text(encoding="utf-8"))[heading]:
         if not entry["reason"].strip():
-            raise ValueError(f"{EXCLUDED}: no reason is given for {entry['tests']}")
+            raise ValueError(f"{file}: no reason is given for {entry['tests']}")
         for pattern in entry["tests"]:
             fitting = fnmatch.filter(ids, PREFIX + pattern)
             if not fitting:
-                raise ValueError(f"{EXCLUDED}: no test is called {pattern!r}")
-            reasons.update(dict.fromkeys(fitting, entry["reason"]))
-    return reasons
+                raise ValueError(f"{file}: no test is called {pattern!r}")
+            yield from ((test, entry) for test in fitting)
+
+
+def judged(result: Result, kinds: tuple[str, ...]) -> Result:
+    """A result of a check where errors of these kinds, and no others, are expected."""
+    if result.kinds and set(result.kinds) <= set(kinds):
+        return replace(result, outcome="found")
+    if kinds and not result.kinds and result.outcome in ("passed", "xfailed"):
+        return replace(result, outcome="failed", reason=f"the check no longer finds {', '.join(kinds)}")
+    return result
 
 
 # -- running ---------------------------------------------------------------------------------------------------------
@@ -140,7 +166,8 @@ def watched(pipe: int, ids: Sequence[str], limit: float) -> Iterator[Result]:
         if "start" in message:
             running = message["start"]
         elif "end" in message:
-            yield Result(message["end"], message["outcome"], message["reason"], now - since)
+            kinds = tuple(message.get("kinds", ()))
+            yield Result(message["end"], message["outcome"], message["reason"], now - since, kinds)
             running = ""
         else:
             yield from (Result(test, message["outcome"], message["reason"]) for test in ids)
@@ -150,7 +177,7 @@ def watched(pipe: int, ids: Sequence[str], limit: float) -> Iterator[Result]:
         yield Result(running, "failed", "the process died", time.monotonic() - since)
 
 
-def lines(pipe: int, limit: float) -> Iterator[dict[str, str] | None]:
+def lines(pipe: int, limit: float) -> Iterator[dict[str, Any] | None]:
     """The messages in a pipe until its end; None, as the last, when none comes for ``limit`` seconds."""
     pending = b""
     while True:
@@ -182,7 +209,7 @@ def score(results: Sequence[Result]) -> str:
     """The one number: of the tests that are not excluded, how many end as they do on a GPU."""
     counts = collections.Counter(result.outcome for result in results)
     asked = len(results) - counts["excluded"]
-    good = counts["passed"] + counts["xfailed"]
+    good = sum(counts[outcome] for outcome in GOOD)
     return f"{good} of {asked} ({100 * good / max(1, asked):.1f} %), {counts['excluded']} of {len(results)} excluded"
 
 
@@ -199,6 +226,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run, print the table, and return 0 if every test that was asked ended well."""
     parser = argparse.ArgumentParser(prog="python -m tests.peers.numba_cuda_suite", description=__doc__)
     parser.add_argument("--simulator", choices=("ours", "cudasim"), default="ours")
+    parser.add_argument("--check", action="store_true", help="judge every launch (ours alone can)")
     parser.add_argument("--only", default="", help="tests whose id contains this")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds that a test may take")
@@ -206,6 +234,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--all", action="store_true", help="run the excluded tests as well")
     parser.add_argument("options", nargs="*", help="options for pytest, after --")
     given = parser.parse_args(argv)
+    if given.check and given.simulator != "ours":
+        parser.error("--check: CUDASIM judges nothing")
 
     everything = tests()
     reasons = exclusions(everything)
@@ -216,12 +246,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     for test in chosen:
         if given.all or test not in reasons:
             modules[test.partition("::")[0]].append(test)
-    way = Way(given.simulator, tuple(given.options), given.limit)
+    check = ("--cuda-simulator=check",) if given.check else ()
+    rightly = expected(everything) if given.check else {}
+    way = Way(given.simulator, (*check, *given.options), given.limit)
     results = [] if given.all else [Result(test, "excluded", reasons[test]) for test in chosen if test in reasons]
     with ThreadPoolExecutor(given.jobs) as pool:
         jobs = [pool.submit(run_module, ids, way) for ids in sorted(modules.values(), key=len, reverse=True)]
         for job in as_completed(jobs):
-            results += job.result()
+            results += [judged(result, rightly.get(result.test, ())) for result in job.result()]
             if given.json:  # a long run that is stopped leaves what it has
                 given.json.write_text(json.dumps([asdict(result) for result in results], indent=1), encoding="utf-8")
     print(complaints(results), table(results), score(results), sep="\n\n")

@@ -12,6 +12,7 @@ import importlib
 import importlib.util
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ class Reporter:
         self.pipe = pipe
         self.package = package
         self.outcomes: dict[str, tuple[str, str]] = {}
+        self.kinds: dict[str, list[str]] = {}
 
     def send(self, **message: Any) -> None:
         os.write(self.pipe, (json.dumps(message) + "\n").encode())
@@ -67,10 +69,11 @@ class Reporter:
                 self.outcomes[report.nodeid] = ("xfailed" if report.skipped else "failed", str(report.wasxfail))
             elif report.outcome != "passed":
                 self.outcomes[report.nodeid] = (report.outcome, reason(report))
+                self.kinds[report.nodeid] = error_kinds(report)
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         outcome, why = self.outcomes[nodeid]
-        self.send(end=self.identity(nodeid), outcome=outcome, reason=why)
+        self.send(end=self.identity(nodeid), outcome=outcome, reason=why, kinds=self.kinds.get(nodeid, []))
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.outcome != "passed" and report.nodeid:
@@ -87,6 +90,12 @@ def reason(report: Any) -> str:
     lines = str(crash.message if crash is not None else text).strip().splitlines() or [""]
     where = "" if crash is None else f" ({Path(crash.path).name}:{crash.lineno})"
     return " / ".join(line.strip() for line in lines[:3])[:400] + where
+
+
+def error_kinds(report: Any) -> list[str]:
+    """The kinds of the error findings, of a test that fails for these and not by itself."""
+    text = str(report.longrepr).removeprefix("Failed: ")
+    return sorted(set(re.findall(r"(?m)^error: ([a-z-]+): ", text))) if text.startswith("error: ") else []
 
 
 def main() -> None:

@@ -9,8 +9,20 @@ import tomllib
 
 import pytest
 
+from simulator.findings import KINDS
 from tests.peers import numba_cuda_suite as suite
-from tests.peers.numba_cuda_suite import EXCLUDED, MOST_EXCLUDED, Result, Way, exclusions, run_module, score, table
+from tests.peers.numba_cuda_suite import (
+    EXCLUDED,
+    MOST_EXCLUDED,
+    Result,
+    Way,
+    exclusions,
+    expected,
+    judged,
+    run_module,
+    score,
+    table,
+)
 
 TEST = "numba.cuda.tests.cudapy.test_idiv::TestCudaIDiv::test_inplace_div"
 
@@ -26,6 +38,40 @@ def test_every_exclusion_names_tests_and_a_reason_of_its_own() -> None:
 def test_a_pattern_that_fits_nothing_is_a_mistake() -> None:
     with pytest.raises(ValueError, match="no test is called"):
         exclusions([TEST])
+
+
+def test_every_expected_finding_names_kinds_and_a_reason() -> None:
+    kinds = expected(suite.tests())
+    assert kinds and all(set(each) <= set(KINDS) and each for each in kinds.values())
+
+
+RACE = ("race-global",)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "kinds", "expects", "becomes"),
+    [
+        ("failed", RACE, RACE, "found"),
+        ("failed", RACE, (), "failed"),
+        ("failed", ("deadlock", *RACE), RACE, "failed"),
+        ("failed", (), RACE, "failed"),
+        ("passed", (), RACE, "failed"),
+        ("passed", (), (), "passed"),
+    ],
+)
+def test_only_the_errors_that_are_listed_may_be_found(
+    outcome: str, kinds: tuple[str, ...], expects: tuple[str, ...], becomes: str
+) -> None:
+    assert judged(Result(TEST, outcome, kinds=kinds), expects).outcome == becomes
+
+
+RACES = "numba.cuda.tests.cudapy.test_warp_ops::TestCudaWarpOperations::test_useful_syncwarp"
+
+
+def test_a_check_of_the_suite_tells_what_it_finds() -> None:
+    (result,) = run_module([RACES], Way("ours", ("--cuda-simulator=check",)))
+    assert (result.outcome, result.kinds) == ("failed", RACE)
+    assert judged(result, expected(suite.tests())[RACES]).outcome == "found"
 
 
 @pytest.mark.parametrize(
@@ -71,7 +117,7 @@ def test_ours_passes_a_test_of_the_suite() -> None:
 def test_the_score_counts_what_ends_as_on_a_gpu() -> None:
     results = [
         Result(f"numba.cuda.tests.m.t::T::{number}", outcome)
-        for number, outcome in enumerate(["passed", "xfailed", "failed", "skipped", "excluded"])
+        for number, outcome in enumerate(["passed", "xfailed", "found", "failed", "skipped", "excluded"])
     ]
-    assert score(results) == "2 of 4 (50.0 %), 1 of 5 excluded"
-    assert table(results).splitlines()[-1].split() == ["all", "1", "1", "1", "1", "1"]
+    assert score(results) == "3 of 5 (60.0 %), 1 of 6 excluded"
+    assert table(results).splitlines()[-1].split() == ["all", *"111111"]

@@ -100,6 +100,13 @@ class TestMarked:
     @pytest.mark.cuda_findings(ignore=["out-of-bounds"])
     def test_marks_add_up(self): run(past_the_end)
 
+def test_refused():
+    with pytest.raises(Exception, match="1024 is the most"):
+        double[1, 2000](np.ones(32, np.float32))
+
+@pytest.mark.cuda_findings(expect=["launch-limit"])
+def test_refused_as_expected(): test_refused()
+
 @pytest.mark.xfail(strict=True, reason="known")
 def test_known(): run(past_the_end)
 
@@ -137,6 +144,8 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
         ("test_expected", "passed", ""),
         ("test_missing", "failure", "expects deadlock, but no launch of the test shows it"),
         ("test_marks_add_up", "failure", "expects deadlock, but no launch of the test shows it"),
+        ("test_refused", "passed", ""),
+        ("test_refused_as_expected", "passed", ""),
         ("test_known", "skipped", ""),
         ("test_unit", "failure", "error: out-of-bounds: "),
         ("test_unit_failing", "failure", "error: out-of-bounds: "),
@@ -163,8 +172,8 @@ def test_a_launch_at_import_belongs_to_the_module(checked: tuple[Path, str]) -> 
 def test_a_summary_closes_the_run(checked: tuple[Path, str]) -> None:
     said = checked[1]
     assert re.search(r"cuda-simulator: check, stand-in for Tesla T4, settings in .*pyproject\.toml", said)
-    assert "15 launches of 5 kernels; orders: first\n" in said
-    assert re.search(r"findings: .*\b3 out-of-bounds, .*2 tolerated", said)
+    assert "17 launches of 5 kernels; orders: first\n" in said
+    assert re.search(r"findings: .*\b3 out-of-bounds, .*3 tolerated", said)
     assert re.search(r"tolerated: out-of-bounds at test_it.py:\d+ \(1 test\): shown on purpose", said)
     assert re.search(r"tolerated: out-of-bounds at test_it.py:\d+ \(3 tests\): stated by the mark", said)
 

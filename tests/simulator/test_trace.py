@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,11 +10,14 @@ import numpy as np
 import pytest
 from numba import cuda, float32, int32
 
-from simulator import NotRecorded, UnknownName, simulate
+from simulator import NotRecorded, SimulationError, UnknownName, Unsupported, simulate
+from simulator.frontend.refusal import DoesNotCompile
 from simulator.machine.memory import Allocation, Memory, View, make_access
 from simulator.machine.values import Lanes
 from simulator.observers.steps import Steps
 from simulator.program import Op, Pos, Program
+from simulator.views.json import document
+from simulator.views.text import head
 
 
 @cuda.jit
@@ -344,6 +348,59 @@ def test_shown_as_text_and_in_a_notebook() -> None:
 def escaped(x):
     if cuda.threadIdx.x < 3:
         x[0] = 1 if x[1] < 2 else 2
+
+
+def test_every_view_tells_the_orders_of_a_check() -> None:
+    trace = simulate(odd_threads, orders=["waves", 7])[1, 64](np.ones(64, np.float32))
+    said = "checked in 2 orders: waves; random (seed 7)"
+    assert said in repr(trace)
+    assert f"waves<br>{said}</caption>" in trace._repr_html_()
+    assert said in head(trace).plain
+    assert document(trace)["orders"] == ["waves", "random (seed 7)"]
+    assert "checked in" not in simulate(odd_threads)[1, 64](np.ones(64, np.float32))._repr_html_()
+
+
+@pytest.mark.parametrize("options", [{}, {"check": True}, {"lineage": True, "operations": True}, {"max_events": 1}])
+def test_a_trace_goes_to_another_process_and_answers_there(options: dict[str, Any]) -> None:
+    x, y = np.ones((2, 40), np.float32), np.zeros(2, np.float32)
+    trace = simulate(row_sums, watch=("acc",), **options)[2, 32](x, y)
+    there = pickle.loads(pickle.dumps(trace))
+    assert repr(there) == repr(trace)
+    assert there._repr_html_() == trace._repr_html_()
+    assert (there.findings, there.orders, there.arrays) == (trace.findings, trace.orders, trace.arrays)
+    if not trace.truncated:
+        assert document(there, 3, 1, ["acc"]) == document(trace, 3, 1, ["acc"])
+    if "lineage" in options:
+        assert there.sources("y", 1) == trace.sources("y", 1)
+        assert there.operations == trace.operations
+    assert there.machine_code is None
+
+
+def test_errors_go_to_another_process_with_their_findings() -> None:
+    with pytest.raises(SimulationError) as caught:
+        simulate(transpose)[1, (4, 4)](np.ones((2, 2)), np.ones((1, 2)))
+    there = pickle.loads(pickle.dumps(caught.value))
+    assert (str(there), there.findings, type(there)) == (str(caught.value), caught.value.findings, type(caught.value))
+    assert repr(there.trace) == repr(caught.value.trace)
+    for error in (Unsupported(Pos("k.py", 3), "a list", "use a tuple"), DoesNotCompile("no", Pos("k.py", 3))):
+        again = pickle.loads(pickle.dumps(error))
+        assert (str(again), again.pos, type(again)) == (str(error), error.pos, type(error))
+
+
+def test_a_kernels_exception_that_cannot_be_pickled_is_named() -> None:
+    class Private(Exception):
+        """A class that no other process has."""
+
+    @cuda.jit(debug=True, opt=False)
+    def raises(x):
+        if x[0] > 0:
+            raise Private("no")
+
+    trace = simulate(raises, check=True)[1, 1](np.ones(1))
+    with pytest.raises(TypeError, match=r"a Private that the kernel raised.*set trace\.exception = None"):
+        pickle.dumps(trace)
+    trace.exception = None
+    assert pickle.loads(pickle.dumps(trace)).findings == trace.findings
 
 
 def test_the_notebook_table_escapes_source() -> None:

@@ -56,8 +56,10 @@ class Half(ABC):
         """The compiler's type with this dtype code (not bf)."""
 
     @abstractmethod
-    def infer(self, function: FunctionType, args: tuple[Any, ...], checked: bool) -> tuple[Any, Any, Any, Any]:
-        """IR, types of variables, signatures of calls and result type."""
+    def infer(
+        self, function: FunctionType, args: tuple[Any, ...], checked: bool, inline: Any
+    ) -> tuple[Any, Any, Any, Any]:
+        """IR, types of variables, signatures of calls and result type; ``inline`` is the decorator's option."""
 
     def machine_code(self, kernel: Any, types: tuple[Any, ...], capability: tuple[int, int]) -> MachineCode:
         """The kernel compiled, with line numbers; needs no GPU.  Raises ``NotCompiled`` where there is no compiler."""
@@ -168,14 +170,15 @@ class FrontEnd:
                 self._seen.append(function)
             try:
                 with getattr(kernel, "__dict__", {}).get("_compiling_counter", nullcontext()):  # seen by a recursion
-                    found[key] = self._infer(function, args, shell)
+                    inline = getattr(kernel, "targetoptions", {}).get("inline") or "never"
+                    found[key] = self._infer(function, args, shell, inline)
             finally:
                 del self._running[function, key]
         return found[key]
 
-    def _infer(self, function: FunctionType, args: tuple[Any, ...], shell: ir.Function) -> _Entry:
+    def _infer(self, function: FunctionType, args: tuple[Any, ...], shell: ir.Function, inline: Any) -> _Entry:
         try:
-            func_ir, typemap, calltypes, result = self.half.infer(function, args, shell.checked)
+            func_ir, typemap, calltypes, result = self.half.infer(function, args, shell.checked, inline)
         except SimulationError:
             raise
         except self.half.errors:

@@ -36,6 +36,8 @@ def translate_type(native: Any) -> kt.Type:
         return kt.TupleType((translate_type(native.first_type), translate_type(native.second_type)))
     if "Omitted" in names:
         return kt.Default(native.value)
+    if "CPointer" in names and element_of(pointed := translate_type(native.dtype)) is not None:
+        return kt.PointerType(pointed)
     if (kind := _structured(native, names) or _iterated(native, names)) is not None:
         return kind
     if "NoneType" in names:

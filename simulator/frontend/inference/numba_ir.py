@@ -82,8 +82,9 @@ class NumbaCuda(Half):
     def scalar(self, code: str) -> Any:
         return typeof(np.bool_(0) if code == "b1" else np.dtype(code).type(0))
 
-    def infer(self, function: Any, args: tuple[Any, ...], checked: bool) -> tuple[Any, Any, Any, Any]:
+    def infer(self, function: Any, args: tuple[Any, ...], checked: bool, inline: Any) -> tuple[Any, Any, Any, Any]:
         flags = CUDAFlags()
+        flags.inline = inline  # what always is may return an array that it makes
         flags.no_compile = True
         flags.error_model = "python" if checked else "numpy"
         flags.compute_capability = (9, 0)

@@ -10,8 +10,9 @@ from simulator.frontend.lowering.choice import chosen
 from simulator.frontend.lowering.elements import store as store_element
 from simulator.frontend.lowering.indexing import Index, address, fetch, index_array, indices, place, the_element
 from simulator.frontend.lowering.nest import loop_nest
+from simulator.frontend.lowering.pointers import element_at
 from simulator.frontend.lowering.records import set_field
-from simulator.frontend.lowering.values import Array, Record, Tuple, Value
+from simulator.frontend.lowering.values import Array, Pointer, Record, Tuple, Value
 from simulator.frontend.refusal import DoesNotCompile
 
 if TYPE_CHECKING:
@@ -23,6 +24,10 @@ def store(body: Body, statement: ir.Store) -> None:
     array = body.value(statement.target)
     if isinstance(array, Record) and isinstance(statement.static, str | int):
         set_field(body, array, statement.static, body.value(statement.value), body.type(statement.value))
+        return
+    if isinstance(array, Pointer):
+        (index,) = indices(body, statement.index, statement.static)
+        _store_element(body, array, element_at(body, array, index), statement)
         return
     if not isinstance(array, Array):
         raise body.refuse(f"storing into a value of type {body.type(statement.target)}")
@@ -40,7 +45,11 @@ def _store_at(body: Body, array: Array, index: list[Index], statement: ir.Store)
     place_ = place(body, array, index)
     if isinstance(place_, Array):
         _assign_part(body, place_, statement)
-        return
+    else:
+        _store_element(body, array, place_, statement)
+
+
+def _store_element(body: Body, array: Array | Pointer, place_: int, statement: ir.Store) -> None:
     value, source = the_element(body, body.value(statement.value)), body.type(statement.value)
     if isinstance(value, Array):
         raise _copies(body)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from simulator.frontend import kernel_types as kt
 from simulator.frontend.layouts import parts_of
-from simulator.frontend.lowering.values import Array, Complex, Known, Optional, Range, Record, Tuple, Value
+from simulator.frontend.lowering.values import Array, Complex, Known, Optional, Pointer, Range, Record, Tuple, Value
 
 if TYPE_CHECKING:
     from simulator.frontend.lowering.body import Body
@@ -108,6 +108,8 @@ def storage(body: Body, kind: kt.Type, name: str) -> Value:
         case kt.ArrayType(element, ndim):
             shape = tuple(new("i8") for _ in range(ndim))
             return Array(new("i8", name), shape, tuple(new("i8") for _ in range(ndim)), element, name)
+        case kt.PointerType(element):
+            return Pointer(new("i8", name), new("i8"), element, name)
         case kt.TextType():
             found = parts_of(kind)
             assert found is not None

@@ -16,9 +16,10 @@ from simulator.frontend import kernel_types as kt
 from simulator.frontend import typed_ir as ir
 from simulator.frontend.lowering.choice import indexed, of_one_type
 from simulator.frontend.lowering.elements import load
+from simulator.frontend.lowering.pointers import element_at
 from simulator.frontend.lowering.records import column, field_of
 from simulator.frontend.lowering.slices import sliced
-from simulator.frontend.lowering.values import Array, Known, Record, Slice, Tuple, Value
+from simulator.frontend.lowering.values import Array, Known, Pointer, Record, Slice, Tuple, Value
 
 if TYPE_CHECKING:
     from simulator.frontend.lowering.body import Body
@@ -42,6 +43,9 @@ def element(body: Body, item: ir.Item) -> Value:
             return column(body, value, item.static)
         case Array():
             return fetch(body, value, indices(body, item.index, item.static))
+        case Pointer():
+            (index,) = indices(body, item.index, item.static)
+            return load(body, value.element, element_at(body, value, index), value.name)
     raise body.refuse(f"indexing a value of type {body.type(item.value)}")
 
 
@@ -78,7 +82,7 @@ def index_array(body: Body, index: str | None) -> tuple[int, Array] | None:
 
 
 def _index(body: Body, value: Value) -> Index:
-    match value:
+    match value := the_element(body, value):
         case int():
             code = body.builder.dtype(value)
             if code[0] in "iu":

@@ -1,6 +1,7 @@
 """Launch parameters: the words that make up an argument, and arrays of the device that a kernel captures.
 
 A captured array is one more argument: it is not copied when the kernel is lowered, and the kernel may write to it.
+A pointer is launched as a pair (``simulator.runs.arguments.Pointed``): memory, and how many bytes into it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from simulator.errors import Unsupported
 from simulator.frontend import kernel_types as kt
 from simulator.frontend.lowering.memory import unique
-from simulator.frontend.lowering.values import Array, Complex, Record, Tuple, Value
+from simulator.frontend.lowering.values import Array, Complex, Pointer, Record, Tuple, Value
 from simulator.program import FromParam, Param, Pos, Program
 
 if TYPE_CHECKING:
@@ -45,6 +46,11 @@ def parameters(program: Program, name: str, kind: kt.Type, path: tuple[int, ...]
             shape = tuple(word(f".shape{axis}", "i8", "shape", axis) for axis in range(ndim))
             strides = tuple(word(f".stride{axis}", "i8", "stride", axis) for axis in range(ndim))
             return Array(address, shape, strides, element, name)
+        case kt.PointerType(element):
+            memory = parameters(program, f"{name}.memory", kt.ArrayType(element, 0), (*path, 0), place)
+            offset = parameters(program, f"{name}.offset", kt.Scalar("i8"), (*path, 1), place)
+            assert isinstance(memory, Array) and isinstance(offset, int)
+            return Pointer(memory.address, offset, element, memory.name)
         case kt.TupleType(items):
             words = [f".{label}" for label in kind.names] or [f"[{i}]" for i in range(len(items))]
             parts = (parameters(program, name + words[i], item, (*path, i), place) for i, item in enumerate(items))

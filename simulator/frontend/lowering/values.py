@@ -40,6 +40,16 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
+class Pointer:
+    """The address of elements: slots (i8) of where their memory begins and of how many bytes further it points."""
+
+    base: int
+    offset: int
+    element: kt.Type
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Complex:
     """A complex number: two slots of one dtype."""
 
@@ -97,7 +107,7 @@ class Known:
     value: Any
 
 
-Value = int | Complex | Array | Record | Tuple | Optional | Range | Iteration | Slice | Known
+Value = int | Complex | Array | Pointer | Record | Tuple | Optional | Range | Iteration | Slice | Known
 
 
 def leaves(value: Value) -> Iterator[int]:
@@ -111,6 +121,8 @@ def leaves(value: Value) -> Iterator[int]:
             yield value
         case Record(address):
             yield address
+        case Pointer(base, offset):
+            yield from (base, offset)
         case Complex(real, imag):
             yield from (real, imag)
         case Optional(there, inner):
@@ -140,6 +152,8 @@ def rebuild(value: Value, change: Callable[[int], int]) -> Value:
             return Complex(change(real), change(imag))
         case Record(address, kind, name):
             return Record(change(address), kind, name)
+        case Pointer(base, offset, element, name):
+            return Pointer(change(base), change(offset), element, name)
         case Optional(there, inner):
             return Optional(change(there), rebuild(inner, change))
         case Array(address, shape, strides, element, name):

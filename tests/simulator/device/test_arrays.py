@@ -147,12 +147,35 @@ def test_other_processes_get_no_handle() -> None:
             there.get_ipc_handle()
 
 
-def test_arrays_outlive_the_device_quietly() -> None:
+def test_an_array_without_axes_is_an_index() -> None:
+    @cuda.jit
+    def picked(x: Any, i: Any, y: Any) -> None:
+        y[()] = x[i]
+        x[i] = y[()] + 1
+
     with device():
-        there = to_device(numbered(4))
-    address = there.device_ctypes_pointer.value
-    del there  # its memory goes back to where it came from
+        x, y = to_device(numbered(4)), to_device(np.float32(0).reshape(()))
+        picked[1, 1](x, to_device(np.array(2)), y)
+        assert (y.copy_to_host().item(), x.copy_to_host().tolist()) == (2, [0, 1, 3, 3])
+
+
+def test_arrays_outlive_the_device() -> None:
+    """As on a GPU, where no device ends: the array is the same memory on the next one, and no other array is."""
+
+    @cuda.jit
+    def copied(x: Any, y: Any) -> None:
+        y[cuda.threadIdx.x] = x[cuda.threadIdx.x]
+
     with device():
-        fresh = to_device(numbered(2))
-        assert fresh.device_ctypes_pointer.value == address == BASE
-        assert fresh.copy_to_host().tolist() == [0, 1]
+        there, gone = to_device(numbered(4)), to_device(numbered(4))
+    addresses = [array.device_ctypes_pointer.value for array in (there, gone)]
+    del gone  # its memory goes back to where it came from
+    with device(check=True) as later:
+        fresh = to_device(numbered(4))
+        assert fresh.device_ctypes_pointer.value not in addresses
+        copied[1, 4](there[::-1], fresh)
+        there[:2] = 7
+        assert fresh.copy_to_host().tolist() == [3, 2, 1, 0]
+        assert there.copy_to_host().tolist() == [7, 7, 2, 3]
+    assert there.device_ctypes_pointer.value == addresses[0] >= BASE
+    assert [finding.kind for finding in later.findings if finding.severity == "error"] == []

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+from pickle import PicklingError
 from typing import Any
+from weakref import ref
 
+import numba.core.errors
 import numpy as np
 import pytest
+from cuda.core._utils.cuda_utils import CUDAError
 from numba import cuda, float32, vectorize
-from numba.cuda import guvectorize
+from numba.cuda import guvectorize, launchconfig
 from numba.cuda.core.errors import TypingError
+from numba.cuda.core.rewrites import Rewrite, register_rewrite, rewrite_registry
 from numba.cuda.memory_management.nrt import rtsys
 
 from simulator import NotRecorded, OutOfBounds, SimulationError, Unsupported, device, simulate
@@ -102,6 +108,21 @@ def test_signatures_decide_the_types() -> None:
         with pytest.raises(TypeError, match=r"x is array\(int32, 1d, C\), the signature says array\(float32, 1d, A\)"):
             store[1, 1](cuda.to_device(np.zeros(2, np.int32)), 1, 2)
         assert [trace.kernel for trace in gpu.traces] == ["store"]
+
+
+def test_a_signature_reads_integers_as_signed_or_not() -> None:
+    """The bytes are the same; of another width they would not be."""
+    with device():
+
+        @cuda.jit("void(int32[:], int32[:])")
+        def negated(x: Any, y: Any) -> None:
+            y[cuda.threadIdx.x] = -(x[cuda.threadIdx.x] // 2)
+
+        x, y = cuda.to_device(np.uint32([2**32 - 4, 6])), cuda.to_device(np.zeros(2, np.int32))
+        negated[1, 2](x, y)
+        assert y.copy_to_host().tolist() == [2, -3]
+        with pytest.raises(TypeError, match=r"x is array\(uint64, 1d, C\)"):
+            negated[1, 2](cuda.to_device(np.uint64([1])), y)
 
 
 def test_the_signature_that_fits_best_is_taken() -> None:
@@ -202,15 +223,125 @@ def test_what_the_card_does_not_take() -> None:
     with device(card="t4"):
         x = cuda.to_device(numbers(128))
         bounded[1, 64](x)
-        with pytest.raises(SimulationError, match="64 is the most by the kernel's launch_bounds"):
+        with pytest.raises(CUDAError, match=r"64 is the most by the kernel's launch_bounds.*CUDA_ERROR_INVALID_VALUE"):
             bounded[1, 128](x)
+        with pytest.raises(CUDAError, match=r"block x is 1025.*\(CUDA_ERROR_INVALID_VALUE\)") as caught:
+            dynamic[1, 1025, 0, 60_000](x)
+        assert isinstance(caught.value, SimulationError)
+        assert [finding.kind for finding in caught.value.findings] == ["launch-limit"]
         dynamic[1, 32, 0, 60_000](x)
         with pytest.raises(SimulationError, match="a block has at most 65536 on this card"):
             dynamic[1, 32, 0, 70_000](x)
     with device(check=True, card="h200") as gpu:
         dynamic[1, 32, 0, 70_000](cuda.to_device(numbers(128)))
-        bounded[1, 128](cuda.to_device(numbers(128)))
-    assert [finding.kind for finding in gpu.findings if finding.severity == "error"] == ["launch-limit"]
+        for blocks in (128, 2048):
+            with pytest.raises(CUDAError, match="CUDA_ERROR_INVALID_VALUE"):
+                bounded[1, blocks](cuda.to_device(numbers(128)))
+        with pytest.raises(CUDAError, match="block x is 2048"):
+            dynamic[1, 2048](cuda.to_device(numbers(128)))
+    found = [(finding.kind, finding.kernel) for finding in gpu.findings if finding.severity == "error"]
+    assert found == [("launch-limit", "bounded"), ("launch-limit", "dynamic")]
+
+
+def test_launches_that_no_card_takes() -> None:
+    @cuda.jit
+    def together(x: Any) -> None:
+        cuda.cg.this_grid().sync()
+
+    with device(record=True):
+        x = cuda.to_device(numbers(4))
+        with pytest.raises(CUDAError, match="CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE") as caught:
+            together[1_000_000, 32](x)
+        assert caught.value.trace is not None
+        with pytest.raises(CUDAError, match="CUDA_ERROR_INVALID_VALUE"):
+            together[1_000_000, 2048](x)
+        with pytest.raises(ValueError, match="grid x is 0, but a launch needs at least 1") as empty:
+            together[0, 32](x)
+        assert [finding.kind for finding in empty.value.findings] == ["launch-limit"]
+
+
+def test_what_the_code_generator_of_numba_refuses() -> None:
+    """It raises when the kernel is compiled; a check notes the launch that it was compiled for."""
+
+    @cuda.jit
+    def odd(x: Any) -> None:
+        s = cuda.shared.array(4, float32, alignment=12)
+        s[0] = x[0]
+
+    with device(), pytest.raises(ValueError, match="Alignment must be a power of two"):
+        odd.compile((float32[::1],))
+    with device(check=True) as gpu:
+        for _ in range(2):
+            with pytest.raises(ValueError, match="Alignment must be a power of two"):
+                odd[1, 1](cuda.to_device(numbers(4)))
+        with pytest.raises(ValueError, match="Alignment must be a power of two"):
+            odd.compile((float32[:],))  # no launch: nothing to note
+    assert [finding.kind for finding in gpu.findings] == ["does-not-compile"]
+
+
+def test_what_numba_cannot_type_raises_its_own_error_in_a_check_too() -> None:
+    @cuda.jit
+    def two_words(x: Any) -> None:
+        x[0] = "one" + 2
+
+    with device(check=True) as gpu, pytest.raises((TypingError, numba.core.errors.TypingError)):
+        two_words[1, 1](cuda.to_device(numbers(4)))
+    assert [(finding.kind, finding.raised) for finding in gpu.findings] == [("does-not-compile", True)]
+
+
+def test_a_cached_kernel_has_no_arrays_of_the_device() -> None:
+    """On a GPU it could not be kept on disk; here nothing is, and it is refused all the same."""
+    with device():
+        table = cuda.to_device(numbers(4))
+
+        @cuda.jit(cache=True)
+        def first(y: Any) -> None:
+            y[0] = table[0]
+
+        with pytest.raises(PicklingError, match=r"global device arrays \(table\)"):
+            first[1, 1](table)
+
+
+def test_a_kernel_that_is_compiled_for_its_launch() -> None:
+    """A rewrite of Numba's that asks for the shape of the launch is asked anew for each shape, on every device."""
+    seen: list[int] = []
+
+    class Asks(Rewrite):
+        block: Any = None
+
+        def __init__(self, state: Any) -> None:
+            pass
+
+        def match(self, func_ir: Any, block: Any, typemap: Any, calltypes: Any) -> bool:
+            mine = func_ir.func_id.func_name == "asks_for_its_launch" and self.block is None
+            self.block = block if mine else self.block
+            return mine
+
+        def apply(self) -> Any:
+            config = launchconfig.ensure_current_launch_config()
+            seen.append(config.blockdim[0])
+            config.dispatcher.mark_launch_config_sensitive()
+            return self.block
+
+    @cuda.jit
+    def asks_for_its_launch(x: Any) -> None:
+        x[cuda.threadIdx.x] += 1
+
+    register_rewrite("after-inference")(Asks)
+    try:
+        with device():
+            with pytest.raises(RuntimeError, match="No launch config set"):
+                asks_for_its_launch.compile((float32[::1],))
+            for threads in (4, 8, 8, 4):
+                asks_for_its_launch[1, threads](cuda.to_device(numbers(8)))
+        assert seen == [4, 8]
+        with device():
+            x = cuda.to_device(numbers(8))
+            asks_for_its_launch[1, 8](x)
+            assert x.copy_to_host().tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+        assert seen == [4, 8, 8]
+    finally:
+        rewrite_registry.rewrites["after-inference"].remove(Asks)
 
 
 def test_extensions_prepare_arguments() -> None:
@@ -350,6 +481,75 @@ def test_an_array_of_the_device_may_be_a_global_of_the_kernel():
         assert table.copy_to_host().tolist() == [[8, 10, 12, 14], [4, 5, 6, 7]]
     assert not gpu.findings
     assert gpu.traces[0].thread(3).reads("table") == [7]
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_a_captured_array_is_the_same_memory_on_the_next_device(check):
+    with device():
+        table = cuda.to_device(numbers(4))
+
+        @cuda.jit
+        def takes(y):
+            i = cuda.threadIdx.x
+            y[i] += table[i]
+            table[i] = 5
+
+        y = cuda.to_device(np.zeros(4, np.float32))
+        takes[1, 4](y)
+    with device(check=check) as gpu:
+        other = cuda.to_device(np.full(4, 9, np.float32))
+        takes[1, 4](y)
+        takes[1, 4](other)
+        assert y.copy_to_host().tolist() == [5, 6, 7, 8]
+        assert other.copy_to_host().tolist() == [14] * 4
+    assert [finding.kind for finding in gpu.findings if finding.severity == "error"] == []
+
+
+def test_a_captured_array_lives_as_long_as_the_kernel():
+    def made():
+        table = cuda.to_device(numbers(4))
+
+        @cuda.jit
+        def takes(y):
+            y[cuda.threadIdx.x] = table[cuda.threadIdx.x]
+
+        takes[1, 4](cuda.to_device(numbers(4)))
+        return takes, ref(table)
+
+    with device():
+        kernel, table = made()
+    gc.collect()
+    assert table() is not None
+    del kernel
+    gc.collect()
+    assert table() is None
+
+
+def test_a_device_array_is_copied_once_though_the_kernel_captures_another(monkeypatch):
+    class Lent:
+        """An array of some library's on a device."""
+
+        def __init__(self, array):
+            self.array, self.copies = array, 0
+            self.__cuda_array_interface__ = {**array.__array_interface__, "version": 3}
+
+        def copy_to_host(self):
+            self.copies += 1
+            return self.array.copy()
+
+        def copy_to_device(self, array):
+            self.array[...] = array
+
+    table, y = Lent(numbers(4)), Lent(np.ones(4, np.float32))
+
+    @cuda.jit
+    def adds(y):
+        i = cuda.threadIdx.x
+        y[i] += table[i]
+
+    simulate(adds)[1, 4](y)
+    assert (table.copies, y.copies) == (1, 1)
+    assert y.array.tolist() == [1, 2, 3, 4]
 
 
 def test_what_kernels_allocate_is_counted_as_nothing():

@@ -40,6 +40,12 @@ if __name__ == "__main__":
         total[1, 64](x)
     if "--far" in sys.argv:
         add[3, 32](x, np.float32(1))
+    if "large" in sys.argv:
+        from cuda.core._utils.cuda_utils import CUDAError
+        try:
+            add[1, 1025](x, np.float32(1))
+        except CUDAError as error:
+            print("refused", error.findings[0].kind)
     if "stop" in sys.argv:
         sys.exit(3)
     if "break" in sys.argv:
@@ -79,6 +85,15 @@ def test_run_tells_a_faulty_launch_where_it_was_made(script: str, says: Any) -> 
     assert "OutOfBounds: lab.py:19: thread 0 of block 2" in err
     assert err.count("\n  File ") == 1  # none of our frames
     assert "add[3, 32](x, np.float32(1))" in err
+
+
+def test_a_launch_that_is_refused_is_caught_as_on_a_gpu_and_told(script: str, says: Any) -> None:
+    assert says("run", script, "large")[:2] == (0, "sum 128.0 ['large']\nrefused launch-limit\n")
+    for target in ([script, "large"], [f"{script}:add", "--launch", "1,1025", "--arg", "x=zeros:float32[9]"]):
+        options = [] if len(target) == 2 else ["--arg", "step=float32:1"]
+        status, out, _ = says("check", *target, *options)
+        assert status == 1
+        assert "block x is 1025, but 1024 is the most" in out
 
 
 def test_run_ends_as_the_script_does(script: str, says: Any) -> None:

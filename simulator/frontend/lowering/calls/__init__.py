@@ -17,6 +17,7 @@ from simulator.frontend.lowering.calls import (
     maths,
     methods,
     numbers,
+    pointers,
     sequences,
     sync,
     vectors,
@@ -28,6 +29,6 @@ __all__ = ["call", "meanings"]
 
 # importing a module registers its meanings
 _REGISTERED = (
-    arrays, atomics, bits, cache_hints, casts, complexes, fp16, grid, libdevice, maths, methods, numbers, sequences,
-    sync, vectors, warp,
+    arrays, atomics, bits, cache_hints, casts, complexes, fp16, grid, libdevice, maths, methods, numbers, pointers,
+    sequences, sync, vectors, warp,
 )  # fmt: skip

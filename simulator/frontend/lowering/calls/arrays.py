@@ -7,6 +7,10 @@ from simulator.frontend.lowering.calls.table import Bound, Meaning, meaning
 from simulator.frontend.lowering.iteration import make_range
 from simulator.frontend.lowering.memory import declare, declare_dynamic
 from simulator.frontend.lowering.values import Array, Known, Slice, Tuple, Value
+from simulator.frontend.refusal import DoesNotCompile
+
+POINTER = 8
+"""Bytes of an address."""
 
 
 def _declared(space: str) -> Meaning:
@@ -15,7 +19,7 @@ def _declared(space: str) -> Meaning:
         if not isinstance(kind, kt.ArrayType):
             raise bound.refuse(f"of type {kind}")
         shape = _shape(bound)
-        align = bound.literal(bound.type("alignment")) if bound.given("alignment") else 0
+        align = _alignment(bound) if bound.given("alignment") else 0
         name = bound.name or space
         if space == "shared":  # one per function and statement, however often the function is called
             key: object = (bound.body.function, bound.target)
@@ -30,6 +34,15 @@ def _declared(space: str) -> Meaning:
         return declare(bound.body, name, key, space, kind.element, shape, align=align)
 
     return array
+
+
+def _alignment(bound: Bound) -> int:
+    """The alignment that a declaration asks for; what Numba's code generator refuses is refused."""
+    align = bound.literal(bound.type("alignment"))
+    if align <= 0 or align & (align - 1) or align % POINTER:
+        error = ValueError(f"Alignment must be a power of two and a multiple of {POINTER}, not {align}")
+        raise DoesNotCompile(str(error), bound.builder.pos) from error
+    return align
 
 
 def _shape(bound: Bound) -> tuple[int, ...]:

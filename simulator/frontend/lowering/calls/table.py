@@ -140,7 +140,7 @@ def call(body: Body, expression: ir.Call, target: str) -> Value:
     called = expression.target
     if isinstance(called, ir.Device) or (isinstance(called, ir.Named) and expression.callee is not None):
         return call_device(body, expression)
-    if isinstance(called, ir.Intrinsic):
+    if isinstance(called, ir.Intrinsic) and called.name not in _TABLE:
         return call_intrinsic(body, expression, called)
     if isinstance(called, ir.Ufunc):
         return call_ufunc(body, expression, called)
