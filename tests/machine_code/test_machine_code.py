@@ -33,11 +33,20 @@ NONE_AT_SPEED = ("calls", "generic")
 SHAPE = ("loads", "stores", "narrow", "shuffles", "barriers")
 
 
+USUAL = (9, 0)
+"""The capability that every run compiles for; the others take their turn with the long tests."""
+
+
 def on_each(some: list[Case]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(
         ("case", "capability"),
         [
-            pytest.param(case, capability, id=f"{case.name}-{capability[0]}.{capability[1]}")
+            pytest.param(
+                case,
+                capability,
+                id=f"{case.name}-{capability[0]}.{capability[1]}",
+                marks=() if capability == USUAL else pytest.mark.full,
+            )
             for capability in CAPABILITIES
             for case in some
         ],
