@@ -93,7 +93,8 @@ class Replay:
 class Finding:
     """One thing that is wrong, at a pair of sites at most; ``count`` tells how often it was seen there.
 
-    ``element`` is the index in ``array`` where one is meant.  ``str()`` gives severity, kind, message and mend.
+    ``element`` is the index in ``array`` where one is meant, ``limit_of`` what a launch has too much of: one of
+    ``simulator.machine.limits.LIMITS``.  ``str()`` gives severity, kind, message and mend.
 
     >>> found = Finding("out-of-bounds", "thread 4 of block 0 reads x[4]", sites=(Site("k.py", 7, "k", 0, 4),))
     >>> found.severity, found.lines, found.threads
@@ -111,6 +112,7 @@ class Finding:
     mend: str = ""
     replay: Replay | None = None
     severity: str = ""
+    limit_of: str = ""
 
     def __post_init__(self) -> None:
         if self.kind not in SEVERITIES:
@@ -134,12 +136,7 @@ class Finding:
 
     @property
     def key(self) -> tuple[str, str, str, tuple[tuple[str, int], ...]]:
-        """Two findings of different runs are the same one if they share this: kind, kernel, array and source lines.
-
-        A run has one deadlock at most, and shows it wherever its order of execution happens to leave the threads.
-        """
-        if self.kind == "deadlock":
-            return self.kind, self.kernel, "", ()
+        """Two findings of different runs are the same one if they share this: kind, kernel, array and source lines."""
         return self.kind, self.kernel, self.array, tuple((site.file, site.line) for site in self.sites)
 
     def __str__(self) -> str:

@@ -39,6 +39,7 @@ def finding_of(fault: Fault, kernel: str, launch: Launch, replay: Replay | None 
         mend=mend,
         replay=replay,
         severity="error" if facts.get("debug") else "",
+        limit_of=facts.get("limit_of", ""),
     )
 
 

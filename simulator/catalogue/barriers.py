@@ -65,7 +65,14 @@ def _step_limit(fault: Fault, words: Words) -> Said:
         place = fault.places[0]
         many = len(place.threads) > 1
         head = f"{at(place.pos)}: {words.threads(place.threads)} of {words.block(place.block)} "
-    if fault.facts.get("forever"):
+    if fault.facts.get("spins") == "for others":
+        return (
+            f"{head}{'go' if many else 'goes'} round a loop in which nothing changes any more{elsewhere}: what is "
+            "waited for can only come from a block that does not run together with these",
+            "blocks that wait for each other must all run at once: simulate fewer or smaller blocks, and on a GPU "
+            "launch no more than it holds (a cooperative launch sees to that)",
+        )
+    if fault.facts.get("spins"):
         return (
             f"{head}{'go' if many else 'goes'} round a loop in which nothing changes any more, no variable and nothing "
             f"that it reads{elsewhere}",
@@ -86,4 +93,4 @@ SENTENCES: dict[str, Tell] = {
     "step-limit": _step_limit,
 }
 """How each fault is told.  ``step-limit`` is told as a ``deadlock``: nobody has shown that the kernel would end (or,
-with ``forever``, the machine has shown that it would not)."""
+where it ``spins``, the machine has shown that it would not)."""

@@ -3,6 +3,7 @@
 Rules of this file: an address is a token.  It starts at 2**62, where neither a process nor a card has memory, is never
 used twice in a process, and leads to bytes through one table alone: an array that outlives its device is the same
 memory on the next one.  A library that takes it for a pointer gets an error, never somebody's memory.
+The garbage collector may free arrays in the middle of anything here: what frees waits for no lock of its own thread.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import bisect
 import ctypes
 from collections.abc import Sequence
-from threading import Lock
+from threading import Lock, RLock
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ ALIGNMENT = 256
 POISONED = 256 << 20
 """Allocations up to so many bytes hold poison until somebody writes them, as shared and local memory does; larger ones
 take no memory of the host before they are written."""
+SPARE = 64
+"""Addresses of dead allocations that are kept in any case."""
 
 
 class OutOfMemory(MemoryError):
@@ -50,7 +53,11 @@ class Block:
 
 
 class _Table:
-    """All allocations of the process by address."""
+    """All allocations of the process by address.
+
+    ``_addresses`` are in order, those of the living and of some dead: no later allocation lies where a dead one was, so
+    that a search that ends there finds nothing, as it should.
+    """
 
     def __init__(self) -> None:
         self._blocks: dict[int, Block] = {}
@@ -63,29 +70,31 @@ class _Table:
         with self._lock:
             address = self._next
             self._next = -(-(address + max(len(data), 1)) // ALIGNMENT) * ALIGNMENT
+            if len(self._addresses) > 2 * len(self._blocks) + SPARE:
+                self._addresses = sorted(self._blocks)
             self._blocks[address] = Block(address, data, written, lent)
             self._addresses.append(address)  # they only grow
             return address
 
+    def __len__(self) -> int:
+        return len(self._blocks)
+
     def leave(self, address: int) -> Block:
         """Take out the allocation that starts at an address.  Raises ``NotOurs``."""
-        with self._lock:
-            block = self._blocks.pop(address, None)
-            if block is None:
-                raise NotOurs(f"no memory of the stand-in device starts at address {address:#x}")
-            del self._addresses[bisect.bisect_left(self._addresses, address)]
-            return block
+        block = self._blocks.pop(address, None)
+        if block is None:
+            raise NotOurs(f"no memory of the stand-in device starts at address {address:#x}")
+        return block
 
     def of(self, data: Any) -> Block | None:
         """The allocation whose bytes are this very array."""
-        with self._lock:
-            return next((block for block in self._blocks.values() if block.data is data), None)
+        return next((block for block in list(self._blocks.values()) if block.data is data), None)
 
     def find(self, address: int, size: int) -> tuple[Block, int]:
         """The allocation that holds these bytes, and how far into it they start.  Raises ``NotOurs``."""
-        with self._lock:
-            place = bisect.bisect_right(self._addresses, address) - 1
-            block = self._blocks[self._addresses[place]] if place >= 0 else None
+        addresses = self._addresses  # it grows at its end, or another takes its place
+        place = bisect.bisect_right(addresses, address) - 1
+        block = self._blocks.get(addresses[place]) if place >= 0 else None
         if block is None or address + size > block.address + len(block.data):
             raise NotOurs(f"{size} bytes at address {address:#x} are not memory of the stand-in device")
         return block, address - block.address
@@ -101,7 +110,7 @@ class DeviceMemory:
         self.total = total
         self.used = 0
         self.tracked = tracked
-        self._lock = Lock()
+        self._lock = RLock()  # an array that dies while it is held is freed by its holder
 
     # -- allocations
 
@@ -129,9 +138,9 @@ class DeviceMemory:
     def free(self, address: int) -> None:
         """Give an allocation back.  Raises ``NotOurs`` where none starts there."""
         block = _TABLE.leave(address)
-        if not block.lent:
-            with self._lock:
-                self.used -= len(block.data)
+        size = 0 if block.lent else len(block.data)
+        with self._lock:
+            self.used -= size
 
     def find(self, address: int, size: int) -> tuple[Block, int]:
         """The allocation that holds these bytes, and how far into it they start.  Raises ``NotOurs``."""
@@ -222,14 +231,22 @@ class Viewed:
 
 
 def on_host(array: Any) -> np.ndarray | None:
-    """The memory of an array of the stand-in device, or of nothing, as NumPy sees it; None for any other array."""
+    """The memory of an array of the stand-in device as NumPy sees it; None for any other array.
+
+    An array of no elements has no address: its class tells whose it is.
+    """
     interface = array.__cuda_array_interface__
     address, dtype = interface["data"][0] or 0, np.dtype(interface["typestr"])
     shape = interface["shape"]
-    if address < BASE and 0 not in shape:
+    if not (_of_numba(array) if 0 in shape else address >= BASE):
         return None
     strides = interface.get("strides") or c_strides(shape, dtype.itemsize)
     return DeviceMemory(0).view(address, shape, strides, dtype).array
+
+
+def _of_numba(array: Any) -> bool:
+    """Is it a device array of numba-cuda's?"""
+    return any(kind.__module__ == "numba.cuda.cudadrv.devicearray" for kind in type(array).__mro__)
 
 
 def with_flags(array: Any) -> Any:

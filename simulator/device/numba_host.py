@@ -34,10 +34,11 @@ FINALIZERS = ("_alloc_finalizer", "_hostalloc_finalizer", "_pin_finalizer", "_ev
 @contextmanager
 def standing_in(made: Device) -> Iterator[None]:
     """Let numba.cuda's host side use ``made`` until the block ends."""
-    driver = StandInDriver(made.card, made.memory, _real_driver())
+    driver, frees = StandInDriver(made.card, made.memory, _real_driver()), Frees()
     with ExitStack() as undo:
+        undo.callback(frees.close)  # last: what goes back below may be all that kept an array alive
         undo.callback(driver.callbacks.close)
-        for owner, names in _replacements(made, driver):
+        for owner, names in _replacements(made, driver, frees):
             for name, value in names.items():
                 undo.callback(setattr, owner, name, getattr(owner, name))
                 setattr(owner, name, value)
@@ -47,7 +48,7 @@ def standing_in(made: Device) -> Iterator[None]:
         yield
 
 
-def _replacements(made: Device, driver: StandInDriver) -> list[tuple[Any, dict[str, Any]]]:
+def _replacements(made: Device, driver: StandInDriver, frees: Frees) -> list[tuple[Any, dict[str, Any]]]:
     """What is replaced, by owner and name."""
     if not hasattr(numba_driver, "_logger"):  # Numba makes it when it initialises the driver; finalizers want it
         numba_driver._logger = numba_driver.make_logger()
@@ -56,6 +57,7 @@ def _replacements(made: Device, driver: StandInDriver) -> list[tuple[Any, dict[s
         (numba_driver, {"load_module_image": _refuse_module}),
         runtime(made),
         (numba_driver, {name: _bound(getattr(numba_driver, name), driver) for name in FINALIZERS}),
+        (numba_driver, {"_PendingDeallocs": frees.queue}),
         (numba_driver.Stream, {"add_callback": add_callback(driver)}),
         (numba_driver.ManagedMemory, {"__init__": _managed(numba_driver.ManagedMemory.__init__, made)}),
         (numba_driver._ActiveContext, {"_tls_cache": threading.local()}),
@@ -107,6 +109,42 @@ def _fresh_caches() -> Iterator[None]:
 def _bound(make: FunctionType, driver: StandInDriver) -> FunctionType:
     """The same function, for memory of this driver: arrays outlive the block and are freed where they came from."""
     return FunctionType(make.__code__, {**make.__globals__, "driver": driver}, make.__name__, make.__defaults__)
+
+
+class Frees:
+    """What dead arrays give back: Numba queues it while the block is open, as on a GPU; after it nothing waits."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self._queues: list[_Queue] = []
+
+    def queue(self, *capacity: int) -> _Queue:
+        """A queue as Numba makes one for a context."""
+        self._queues.append(_Queue(self, *capacity))
+        return self._queues[-1]
+
+    def close(self) -> None:
+        """Free what is queued, and from now on at once."""
+        self.closed = True
+        for queue in self._queues:
+            queue.drain()
+
+
+class _Queue(numba_driver._PendingDeallocs):
+    def __init__(self, frees: Frees, *capacity: int) -> None:
+        super().__init__(*capacity)
+        self._frees = frees
+
+    def add_item(self, dtor: Callable[[Any], None], handle: Any, *size: int) -> None:
+        if self._frees.closed:  # nobody would empty the queue of a context that is gone
+            dtor(handle)
+        else:
+            super().add_item(dtor, handle, *size)
+
+    def drain(self) -> None:
+        while self._cons:
+            dtor, handle, _ = self._cons.popleft()
+            dtor(handle)
 
 
 def _managed(initialize: Callable[..., None], made: Device) -> Callable[..., None]:

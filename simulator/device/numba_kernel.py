@@ -34,6 +34,7 @@ from simulator.frontend import DoesNotCompile, front_end, lower_kernel
 from simulator.machine.faults import Fault, Place
 from simulator.machine.limits import STATIC_SHARED, THREADS, static_shared
 from simulator.program import Pos, Program
+from simulator.runs.launch import does_not_compile
 
 NumbaKernel = dispatcher._Kernel
 COMPILED = frozenset((
@@ -52,8 +53,6 @@ class StandInKernel:
     objectmode = False
     entry_point = None
     launch_config_sensitive = False
-    refusal: BaseException | None = None
-    """What Numba's compiler raised about it."""
 
     def __init__(self, made: Device, py_func: Any, argtypes: Sequence[Any], **options: Any) -> None:
         if options.get("device"):
@@ -75,17 +74,20 @@ class StandInKernel:
     def _compile(self) -> None:
         """What Numba refuses, it refuses now, and with the error that its compiler raises.
 
-        Of a launch a check notes it first; what the simulator does not model is said at the launch, too.
+        A check notes the launch for which it was compiled; what the simulator does not model is said at the launch.
         """
         with suppress(Unsupported):
             try:
                 _ = self.program
             except DoesNotCompile as error:
+                config = launchconfig.current_launch_config()
                 if error.__cause__ is None or not str(error.__cause__):
                     return
-                self.refusal = error.__cause__
-                if not self.device.check or launchconfig.current_launch_config() is None:
-                    raise self.refusal from None
+                if self.device.check and config is not None:
+                    shape = Launch(tuple(config.griddim), tuple(config.blockdim), int(config.sharedmem))
+                    with suppress(SimulationError):
+                        self.device.refuse(does_not_compile(error), self, shape)
+                raise error.__cause__ from None
 
     def bind(self) -> None:
         """Nothing to load."""
@@ -116,7 +118,7 @@ class StandInKernel:
             else:
                 self._run(shape, args, stream)
         except SimulationError as error:
-            known = as_on_a_gpu(error, shape, lambda: self.program, self.refusal)
+            known = as_on_a_gpu(error)
             if known is error:
                 raise
             raise known from None
@@ -193,7 +195,7 @@ class StandInKernel:
         """Why this card, or this kernel, does not take the launch; what no card takes the machine says."""
         threads = prod(launch.block)
         if threads > self.max_threads_per_block < THREADS:
-            what, value = "the number of threads in a block", str(threads)
+            limit_of, what, value = "launch_bounds", "the number of threads in a block", str(threads)
             limit = f"{self.max_threads_per_block} is the most by the kernel's launch_bounds"
         else:
             asked, most = launch.dynamic_shared, self.device.card.sm.shared_per_block
@@ -202,10 +204,12 @@ class StandInKernel:
             asked += static_shared(self.program)
             if asked <= most:
                 return None
-            what, value, limit = "shared memory", f"{asked} bytes", f"a block has at most {most} on this card"
+            limit_of, what, value = "shared", "shared memory", f"{asked} bytes"
+            limit = f"a block has at most {most} on this card"
         code = self.py_func.__code__
         place = Place(Pos(code.co_filename, code.co_firstlineno, None, self.__name__), 0, ())
-        return Fault("launch-limit", (place,), what=what, value=value, limit=limit, mend="use smaller blocks")
+        mend = "use smaller blocks"
+        return Fault("launch-limit", (place,), limit_of=limit_of, what=what, value=value, limit=limit, mend=mend)
 
     # -- what only compilers know
 

@@ -1,19 +1,21 @@
 """What a program on a GPU would catch where a launch is refused: the errors of cuda.core, with our findings.
 
-Rules of this file: it names classes and error codes; why a launch is refused is said by the finding.
+Rules of this file: it names classes and error codes; why a launch is refused is said by the finding, and which limit
+it is by its ``limit_of``.  cuda.core has ``CUDAError`` in a private module only (``cuda.core._utils.cuda_utils``), from
+which a program that catches it has to import it, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from cuda.core._utils.cuda_utils import CUDAError
 
 from simulator.errors import SimulationError
-from simulator.findings import Launch
-from simulator.machine.faults import Fault
-from simulator.machine.limits import check_limits
-from simulator.program import Program
+
+CODES = {
+    **dict.fromkeys(("grid", "block", "launch_bounds", "shared", "local"), "CUDA_ERROR_INVALID_VALUE"),
+    "cooperative": "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE",
+}
+"""What ``cuLaunchKernelEx`` returns, by the limit that a launch exceeds."""
 
 
 class LaunchRefused(SimulationError, CUDAError):
@@ -24,28 +26,11 @@ class EmptyLaunch(SimulationError, ValueError):
     """A launch without blocks or threads, which cuda.core refuses before it asks the driver."""
 
 
-def as_on_a_gpu(
-    error: SimulationError, launch: Launch, program: Callable[[], Program], refusal: BaseException | None
-) -> BaseException:
-    """An error about a launch that does not begin in the class that a GPU's user knows; any other as it is.
-
-    ``refusal`` is what Numba's compiler has said of the kernel.
-    """
-    kinds = [finding.kind for finding in error.findings]
-    if kinds == ["does-not-compile"] and refusal is not None:
-        return refusal
-    if kinds != ["launch-limit"]:
-        return error
-    if min(*launch.grid, *launch.block) < 1:
+def as_on_a_gpu(error: SimulationError) -> SimulationError:
+    """An error about a launch-limit of a card in the class that a GPU's user knows; any other as it is."""
+    limits = [finding.limit_of for finding in error.findings]
+    if limits == ["empty"]:
         return EmptyLaunch(str(error), findings=error.findings, trace=error.trace)
-    return LaunchRefused(f"{error} ({_code(launch, program)})", findings=error.findings, trace=error.trace)
-
-
-def _code(launch: Launch, program: Callable[[], Program]) -> str:
-    """What ``cuLaunchKernelEx`` would return."""
-    try:
-        found = program()
-        check_limits(found, launch.grid, launch.block, launch.dynamic_shared)
-    except (Fault, SimulationError):
-        return "CUDA_ERROR_INVALID_VALUE"
-    return "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE" if found.cooperative else "CUDA_ERROR_INVALID_VALUE"
+    if len(limits) == 1 and limits[0] in CODES:
+        return LaunchRefused(f"{error} ({CODES[limits[0]]})", findings=error.findings, trace=error.trace)
+    return error

@@ -57,11 +57,16 @@ def resolve(split: Split, address: Value, access: Access) -> tuple[Allocation, V
     return found, address
 
 
+def _remember(access: Access, found: Allocation) -> None:
+    access.cached = found
+    access.hit.add(found)
+
+
 def _locate(split: Split, address: Value, access: Access, low: int, high: int) -> tuple[Allocation, Value]:
     """Slow path: look at the active lanes alone, and give the others an address that does no harm."""
     found = split.group.memory.find(low, high + access.nbytes)
     if found is not None:
-        access.cached = found
+        _remember(access, found)
         return found, address
     lanes = split.expand(address, "i8")
     mask = split.mask
@@ -72,7 +77,7 @@ def _locate(split: Split, address: Value, access: Access, low: int, high: int) -
         if (lost := nowhere(split, address)) is not None:
             raise Fault("out-of-bounds").of(lost)  # told where the address was worked out
         _out_of_bounds(split, lanes, access)
-    access.cached = found
+    _remember(access, found)
     if mask is None:
         return found, address
     return found, np.where(mask, lanes, low)
@@ -134,6 +139,7 @@ def several(split: Split, address: np.ndarray, access: Access) -> list[tuple[All
         if here.any():
             with only(split, here):
                 check_alignment(split, lanes, access, candidate)
+            access.hit.add(candidate)
             parts.append((candidate, here))
     return parts
 

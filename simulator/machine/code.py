@@ -125,6 +125,7 @@ class Code:
         """Drop what the accesses remember of the memory map."""
         for found in self.accesses:
             found.cached = found.writable = None
+            found.hit.clear()
 
     # -- segments ---------------------------------------------------------------------------------------------
 

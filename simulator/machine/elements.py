@@ -121,7 +121,7 @@ def _checked_lanes(split: Split, index: Value, extent: Value, axis: int, access:
     if signed and (tell := split.group.hooks.wrap) is not None:
         negative = (lanes != wrapped) & split.active()
         if negative.any():
-            tell(split, access, axis, negative, int(lanes[negative][0]), int(extents[negative][0]))
+            tell(split, access, axis, negative, lanes, extents)
     return wrapped.astype("i8", copy=False)
 
 

@@ -21,6 +21,8 @@ class Flow:
     dominators: dict[str, frozenset[str]]
     steering: dict[str, tuple[str, ...]]
     """Per block with an operation that waits: the branches that decide whether it is reached, outermost first."""
+    successors: dict[str, list[str]]
+    predecessors: dict[str, list[str]]
     loops: dict[str, frozenset[str]]
     """Per head of a loop (a block to which a block that it dominates goes back): the blocks of the loop.  Left out are
     loops in which lanes ask who is with them or meet at a barrier: what they do hangs on more than their variables."""
@@ -38,6 +40,10 @@ class Flow:
             live -= set(op.dst)
             live |= set(op.src)
         return frozenset(slot for slot in live if program.slots[slot].init is None)
+
+    def way_round(self, head: str) -> frozenset[str]:
+        """All blocks through which lanes that stand at ``head`` can come back there: of outer loops, too."""
+        return _reached(head, self.successors) & _reached(head, self.predecessors)
 
     def skipped(self, barrier: str, exit_block: str) -> bool:
         """Did lanes that left through ``exit_block`` go past a barrier in block ``barrier`` without executing it?
@@ -67,7 +73,18 @@ def analyse(program: Program) -> Flow:
         for head, body in _loops(predecessors, dominators).items()
         if not any(op.kind in ("activemask", "bar") for label in body for op in program.blocks[label].ops)
     }
-    return Flow(_live_in(program, successors), ipdom, postdominators, dominators, steering, loops)
+    live_in = _live_in(program, successors)
+    return Flow(live_in, ipdom, postdominators, dominators, steering, successors, predecessors, loops)
+
+
+def _reached(start: str, neighbours: dict[str, list[str]]) -> frozenset[str]:
+    """The blocks to which some way leads from ``start``, and itself."""
+    found, todo = {start}, [start]
+    while todo:
+        new = set(neighbours[todo.pop()]) - found
+        found |= new
+        todo += new
+    return frozenset(found)
 
 
 def _loops(predecessors: dict[str, list[str]], dominators: dict[str, frozenset[str]]) -> dict[str, frozenset[str]]:

@@ -246,16 +246,26 @@ class Group:
         if self.steps < 0:
             raise self.hangs(split)
 
+    def sleeps(self, split: Split, waiting: Sequence[Split], asleep: Sequence[Split]) -> Fault:
+        """The verdict where everybody in the group waits or spins: for ever, unless a block elsewhere would end it."""
+        return self.hangs(split, waiting, asleep, "forever" if self.whole else "for others")
+
+    @property
+    def whole(self) -> bool:
+        """Are these all blocks of the launch?"""
+        return self.nb == self.geometry.blocks
+
     def hangs(
-        self, split: Split, waiting: Sequence[Split] = (), running: Sequence[Split] = (), forever: bool = False
+        self, split: Split, waiting: Sequence[Split] = (), running: Sequence[Split] = (), spins: str = ""
     ) -> Fault:
-        """The verdict on ``split``, which has spent the group's budget, or has been seen to go on ``forever``."""
+        """The verdict on ``split``, which has spent the group's budget; or ``spins`` "forever", or "for others": until
+        blocks do something that do not run together with it."""
         row = int(split.active().any(1).argmax())
         block = split.lanes.first_block + row
         place = Place(whereabouts.position(self, split), block, split.threads(block=row))
         others = [other for other in running if other is not split]
         elsewhere = whereabouts.waiting(waiting, block) + whereabouts.going(self, others, block)
-        return Fault("step-limit", (place,), budget=self.budget, elsewhere=elsewhere, forever=forever)
+        return Fault("step-limit", (place,), budget=self.budget, elsewhere=elsewhere, spins=spins)
 
 
 def window_layout(allocs: list[Alloc], dynamic_shared: int) -> tuple[dict[str, int], int]:

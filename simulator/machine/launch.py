@@ -40,8 +40,9 @@ KEPT = 16 << 20
 """Bytes of a block that is allocated and freed once, at the start.  The arrays of a wave come and go by the thousand,
 and glibc's malloc gives what is freed back to the system, so that each one faults its pages in anew (half of the time
 of a wave), unless it has seen a larger block go: then it keeps up to twice as much."""
-STEPS = 2_000_000
-"""Segments of code that a group of blocks may run before it counts as hanging: about half a minute."""
+STEPS = 500_000
+"""Segments of code that a group of blocks may run before it counts as hanging: about half a minute where each split
+goes on alone and every observer looks on."""
 
 np.empty(KEPT, np.uint8)
 
@@ -66,6 +67,7 @@ def launch(
     progress: Progress | None = None,
     lanes: int = LANES,
     blocks: Sequence[range] | None = None,
+    together: bool = False,
 ) -> None:
     """Run ``program``; arrays in ``args`` are updated in place.
 
@@ -74,7 +76,8 @@ def launch(
     ``forgiving``: it goes on past accesses out of bounds or misaligned, without the lanes whose address is wrong, and
     tells observers instead of raising (see ``simulator.machine.going_on``).
     ``step_budget=None`` lets a kernel run for ever.  ``progress(done, all)`` is called with numbers of blocks as groups
-    of blocks finish.  ``blocks`` are the parts of the grid that run, None for all of it.  Raises ``Fault``.
+    of blocks finish.  ``blocks`` are the parts of the grid that run, None for all of it.  ``together``: all blocks
+    are alive at once, as where they meet at a barrier of the grid.  Raises ``Fault``.
     """
     check_limits(program, grid, block, dynamic_shared)
     memory = Memory()
@@ -84,6 +87,7 @@ def launch(
     run.budget = sys.maxsize if step_budget is None else step_budget
     run.progress = progress
     run.parts = [range(run.geometry.blocks)] if blocks is None else blocks
+    run.together = together
     try:
         for observer in hooks.observers:
             observer.launch(program, grid, block, memory)
@@ -134,6 +138,7 @@ class _Run:
         self.progress: Progress | None = None
         self.parts: Sequence[range] = ()
         self.everybody = grid_barrier(program) is not None
+        self.together = False
 
     def _style(self, fine: bool) -> Style:
         return Style(
@@ -187,6 +192,8 @@ class _Run:
         together = max(1, min(together, WINDOWS // (memory or 1)))
         if self.everybody:
             check_together(self.program, self.geometry.blocks, self.geometry.padded, memory, WINDOWS)
+            together = self.geometry.blocks
+        elif self.together and self.geometry.blocks * memory <= WINDOWS:
             together = self.geometry.blocks
         for part in self.parts:
             for first in part[::together]:

@@ -30,28 +30,35 @@ TOGETHER = 148
 BLOCKS_TOGETHER = 32 * TOGETHER
 THREADS_TOGETHER = 2048 * TOGETHER
 
+LIMITS = ("empty", "grid", "block", "launch_bounds", "shared", "local", "cooperative", "simulator")
+"""What a limit is of: "empty" of a launch without blocks or threads, "cooperative" of a grid that no card holds at
+once, "simulator" of what is held here, whatever a card can."""
+
 Shape = tuple[int, int, int]
 
 
 def check_limits(program: Program, grid: Shape, block: Shape, dynamic_shared: int = 0) -> None:
-    """Raise ``Fault("launch-limit")``, facts ``what``, ``value``, ``limit``, ``mend``, if no card runs this launch."""
+    """Raise ``Fault("launch-limit")`` if no card runs this launch.
+
+    Facts: ``what``, ``value``, ``limit`` and ``mend`` for people, and ``limit_of`` for programs, one of ``LIMITS``.
+    """
     for name, shape, limits in (("grid", grid, GRID), ("block", block, BLOCK)):
         for axis, extent, limit in zip("xyz", shape, limits, strict=True):
             if extent < 1:
-                _refuse(
-                    program, f"{name} {axis}", extent, "a launch needs at least 1", "skip the launch when it is empty"
-                )
+                mend = "skip the launch when it is empty"
+                _refuse(program, "empty", f"{name} {axis}", extent, "a launch needs at least 1", mend)
             if extent > limit:
-                _refuse(
-                    program, f"{name} {axis}", extent, f"{limit} is the most", "let each thread do several elements"
-                )
+                mend = "let each thread do several elements"
+                _refuse(program, name, f"{name} {axis}", extent, f"{limit} is the most", mend)
     threads = block[0] * block[1] * block[2]
     if threads > THREADS:
-        _refuse(program, "the number of threads in a block", threads, f"{THREADS} is the most", "use smaller blocks")
+        what = "the number of threads in a block"
+        _refuse(program, "block", what, threads, f"{THREADS} is the most", "use smaller blocks")
     _check_shared(program, dynamic_shared)
     local = sum(alloc.size for alloc in program.allocs.values() if alloc.space == "local")
     if local > LOCAL:
-        _refuse(program, "local memory", f"{local} bytes", f"a thread has at most {LOCAL}", "use smaller arrays")
+        most = f"a thread has at most {LOCAL}"
+        _refuse(program, "local", "local memory", f"{local} bytes", most, "use smaller arrays")
 
 
 def static_shared(program: Program) -> int:
@@ -66,16 +73,16 @@ def static_shared(program: Program) -> int:
 def _check_shared(program: Program, dynamic: int) -> None:
     static = static_shared(program)
     if dynamic < 0:
-        _refuse(program, "dynamic shared memory", f"{dynamic} bytes", "it cannot be negative", "")
+        _refuse(program, "shared", "dynamic shared memory", f"{dynamic} bytes", "it cannot be negative", "")
     if static > STATIC_SHARED:
         mend = (
             "use smaller arrays, or dynamic shared memory: cuda.shared.array(0, dtype) and the launch's fourth number"
         )
-        _refuse(program, "static shared memory", f"{static} bytes", f"a block may declare {STATIC_SHARED}", mend)
+        limit = f"a block may declare {STATIC_SHARED}"
+        _refuse(program, "shared", "static shared memory", f"{static} bytes", limit, mend)
     if static + dynamic > SHARED:
-        _refuse(
-            program, "shared memory", f"{static + dynamic} bytes", f"a block has at most {SHARED}", "use smaller arrays"
-        )
+        limit = f"a block has at most {SHARED}"
+        _refuse(program, "shared", "shared memory", f"{static + dynamic} bytes", limit, "use smaller arrays")
 
 
 def check_together(program: Program, blocks: int, threads: int, memory: int, most: int) -> None:
@@ -90,11 +97,13 @@ def check_together(program: Program, blocks: int, threads: int, memory: int, mos
         ("the number of threads of a grid with grid.sync()", blocks * threads, THREADS_TOGETHER),
     ):
         if value > limit:
-            _refuse(program, what, value, f"no card runs more than {limit} at once", mend)
+            _refuse(program, "cooperative", what, value, f"no card runs more than {limit} at once", mend)
     if blocks * memory > most:
         what = "the shared and local memory of a grid with grid.sync()"
-        _refuse(program, what, f"{blocks * memory} bytes", f"the simulator holds at most {most} at once", mend)
+        held = f"the simulator holds at most {most} at once"
+        _refuse(program, "simulator", what, f"{blocks * memory} bytes", held, mend)
 
 
-def _refuse(program: Program, what: str, value: object, limit: str, mend: str) -> NoReturn:
-    raise Fault("launch-limit", (Place(program.pos, 0, ()),), what=what, value=value, limit=limit, mend=mend)
+def _refuse(program: Program, limit_of: str, what: str, value: object, limit: str, mend: str) -> NoReturn:
+    place = Place(program.pos, 0, ())
+    raise Fault("launch-limit", (place,), limit_of=limit_of, what=what, value=value, limit=limit, mend=mend)

@@ -163,8 +163,8 @@ class Access:
 
     ``purpose`` is ``kind``, or for an ``elem`` the kind of the operation that its address is for.  The address is a
     multiple of ``align``.
-    ``cached`` is the allocation that the operation last hit, ``writable`` the one that it last found writable; they
-    die whenever the memory map changes.
+    ``cached`` is the allocation that the operation last hit, ``writable`` the one that it last found writable, ``hit``
+    are all that it has hit; they die whenever the memory map changes.
     """
 
     op: Op
@@ -182,6 +182,7 @@ class Access:
     purpose: str
     cached: Allocation | None = None
     writable: Allocation | None = None
+    hit: set[Allocation] = field(default_factory=set)
 
 
 def make_access(op: Op, index: int, purpose: str = "") -> Access:

@@ -58,10 +58,10 @@ class Observer:
     def fence(self, split: Split, op: Op) -> None:
         """The active lanes of ``split`` pass a memory fence."""
 
-    def wrap(self, split: Split, access: Access, axis: int, lanes: Any, index: int, extent: int) -> None:
+    def wrap(self, split: Split, access: Access, axis: int, lanes: Any, index: Any, extent: Any) -> None:
         """Lanes (bool, one per lane of ``split``) index with a negative number, which counts from the end.
 
-        ``access`` is that of the ``elem``; ``index`` and ``extent`` are those of the first of these lanes.
+        ``access`` is that of the ``elem``; ``index`` and ``extent`` are one per lane, or one for all.
         """
 
     def barrier(self, split: Split, op: Op) -> None:

@@ -1,4 +1,7 @@
-"""Orders of the split scheduler: who goes next."""
+"""Orders of the split scheduler: who goes next.
+
+Rules of this file: the same choices every time, from the splits that can go and a seed; nobody starves.
+"""
 
 from __future__ import annotations
 

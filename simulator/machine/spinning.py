@@ -2,7 +2,8 @@
 
 That is proof, no guess: what a lane does next follows from where it stands, its live values and what lies in memory
 (what other lanes of its warp do shows in warp operations alone, and those start the proof anew).  Such lanes *sleep*:
-they get no turn until somebody changes memory.  When everybody sleeps, nobody ever will.
+they get no turn until somebody changes memory.  When everybody in the launch sleeps, nobody ever will, unless the
+host does: a launch without a budget of steps goes on.  Blocks that do not run together with these may, too.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ class Rounds:
 
 
 class Nap(NamedTuple):
-    """Since when a split sleeps, counted in changes of memory; what its loop reads (as far as is known), and the bytes
-    that lie there, if they are few."""
+    """Since when a split sleeps, counted in changes of memory; all that anybody has read on the way round its loop, and
+    the bytes that lie there, if they are few."""
 
     since: int
     reads: tuple[Allocation, ...]
@@ -94,9 +95,9 @@ class Sleepers:
         """A split at the head of a loop has come round."""
         found = self._accesses.get(split.block)
         if found is None:
-            body = self._code.flow.loops[split.block]
-            found = self._accesses[split.block] = [access for label in body for access in self._code.reads[label]]
-        reads = tuple(dict.fromkeys(access.cached for access in found if access.cached is not None))
+            way = self._code.flow.way_round(split.block)
+            found = self._accesses[split.block] = [access for label in way for access in self._code.reads[label]]
+        reads = tuple(dict.fromkeys(hit for access in found for hit in access.hit))
         self.naps[split] = Nap(split.group.memory.changes, reads, _contents(reads))
 
     def wake(self, changes: int) -> list[Split]:

@@ -64,10 +64,11 @@ class Splits:
     def _stir(self) -> None:
         """Everybody sleeps or waits: the verdict, unless something has changed or the launch may run for ever."""
         group, asleep = self.group, list(self.sleepers.naps)
-        since = group.memory.changes if group.budget < sys.maxsize else -1
+        for_ever = group.budget == sys.maxsize and group.whole  # the host may write what they wait for
+        since = -1 if for_ever else group.memory.changes
         self.awake += self.sleepers.stir(since)
         if not self.awake:
-            raise group.hangs(min(asleep, key=lambda split: split.rank), self.waiting, asleep, forever=True)
+            raise group.sleeps(min(asleep, key=lambda split: split.rank), self.waiting, asleep)
 
     def _fresh(self) -> list[Split]:
         group, splits = self.group, []

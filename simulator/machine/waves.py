@@ -42,7 +42,7 @@ class Wave:
         self.starving = False
         self.rounds = Rounds(group.code)
         self.gap = GAP
-        self.look = group.steps - GAP
+        self.look = max(group.steps - GAP, 0)
         self.attention = 16 + 2 * len(self.terms)
         """For how many steps a wave looks: a few rounds of any loop."""
         self.parked: list[Split] = []

@@ -5,6 +5,8 @@ Rules of this file: an index that is written as a negative constant (``x[-1]``) 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from simulator.machine.addresses import place
@@ -31,14 +33,18 @@ class NegativeIndices(Verdict):
     def lost(self, split: Split, access: Access, lanes: np.ndarray) -> None:
         self._astray.lost(split, access, lanes)
 
-    def wrap(self, split: Split, access: Access, axis: int, lanes: np.ndarray, index: int, extent: int) -> None:
+    def wrap(self, split: Split, access: Access, axis: int, lanes: np.ndarray, index: Any, extent: Any) -> None:
         assert self._program is not None
         if isinstance(self._program.slots[access.op.src[1 + 3 * axis]].init, Const):
             return
         lanes = self._astray.without(split, lanes)
         if lanes.any() and not self._firsts.known((access.op, axis), lanes):
             where = (place(split, lanes, access),)
-            fault = Fault("negative-index", where, array=access.name, axis=axis, index=index, extent=extent)
+            facts = {
+                name: int(np.broadcast_to(of, lanes.shape)[lanes][0])
+                for name, of in (("index", index), ("extent", extent))
+            }
+            fault = Fault("negative-index", where, array=access.name, axis=axis, **facts)
             self._firsts.add((access.op, axis), lanes, fault)
 
     def faults(self) -> list[Fault]:

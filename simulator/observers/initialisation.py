@@ -38,8 +38,8 @@ class Initialisation(Verdict):
     def lost(self, split: Split, access: Access, lanes: Any) -> None:
         """A store did not happen: nobody knows what it would have written, so all of its array counts as written."""
         if access.kind != "ld":
-            self._lost.add(name := display_name(access.name))
-            found = split.group.memory.named(name)
+            self._lost.add(access.name)
+            found = split.group.memory.named(display_name(access.name))
             if found is not None and found.written is not None:
                 found.written[...] = True
 
@@ -63,7 +63,7 @@ class Initialisation(Verdict):
         return self._firsts.faults()
 
     def _tell(self, split: Split, access: Access, shadow: Allocation, address: Any, unset: np.ndarray) -> None:
-        if display_name(access.name) in self._lost or self._firsts.known(access.op, unset):
+        if access.name in self._lost or self._firsts.known(access.op, unset):
             return
         row, lane = np.argwhere(unset)[0].tolist()
         where = int(split.expand(address, "i8")[row, lane])

@@ -113,13 +113,15 @@ def _part(program: Program, launch: Launch, first: Outcome) -> tuple[range, ...]
     blocks = launch.grid[0] * launch.grid[1] * launch.grid[2]
     padded = -(-launch.block[0] * launch.block[1] * launch.block[2] // 32) * 32
     counted = first.order.schedule == "waves" and first.fault is None
-    part = REQUESTS / max(first.trace.total().requests, 1) if counted else LANES / (blocks * padded)
+    warps = blocks * padded // 32  # each is started and ended, whatever it accesses
+    part = REQUESTS / (first.trace.total().requests + warps) if counted else LANES / (blocks * padded)
     return sample(blocks, resident(padded), part)
 
 
 def _hangs(outcome: Outcome) -> bool:
-    """Did the run spend its budget of steps, as nobody before it?  The other orders would, too."""
-    return outcome.fault is not None and outcome.fault.kind == "step-limit" and not outcome.cut_short
+    """Did the run spend its budget of steps, as nobody before it?  The other orders would, too, and take as long."""
+    fault = outcome.fault
+    return fault is not None and fault.kind == "step-limit" and not fault.facts["spins"] and not outcome.cut_short
 
 
 def _compare(
@@ -161,12 +163,14 @@ def _said_once(disagreements: list[Finding], findings: Sequence[Finding]) -> lis
 def merged(findings: Sequence[Finding]) -> list[Finding]:
     """Each finding once: the first stands, with the most that any order counted.
 
-    Where a shuffle reads a lane that takes no part, it is an error or a note: the error stands.
+    Where a shuffle reads a lane that takes no part, it is an error or a note: the error stands.  A launch has one
+    deadlock at most, and shows it wherever an order happens to leave the threads.
     """
     found: dict[Any, Finding] = {}
     for finding in findings:
-        known = found.get(finding.key)
-        found[finding.key] = finding if known is None else replace(known, count=max(known.count, finding.count))
+        key = "deadlock" if finding.kind == "deadlock" else finding.key
+        known = found.get(key)
+        found[key] = finding if known is None else replace(known, count=max(known.count, finding.count))
     used = {finding.sites[0].line for finding in found.values() if finding.kind == "warp-sync"}
     return [one for one in found.values() if one.kind != "partial-warp" or one.sites[0].line not in used]
 

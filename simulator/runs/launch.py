@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from simulator.catalogue import CATALOGUE, finding_of
 from simulator.errors import OutOfBounds, ReadOnly, SimulationError, UnknownName, Unsupported
@@ -22,7 +22,11 @@ from simulator.runs.agreement import run_all
 from simulator.runs.arguments import Arguments, take
 from simulator.runs.orders import CHECKED, Order, Settings, execute, order_of
 from simulator.runs.raised import host_exception
+from simulator.runs.together import Again
 from simulator.trace import Trace
+
+if TYPE_CHECKING:
+    from simulator.frontend.refusal import DoesNotCompile
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,11 @@ def told(finding: Finding, trace: Trace | None) -> SimulationError:
     return kind(f"{finding.message}{mend}", findings=(finding,), trace=trace)
 
 
+def does_not_compile(error: DoesNotCompile) -> Fault:
+    """What Numba's refusal of a kernel is as a fault."""
+    return Fault("does-not-compile", (Place(error.pos, 0, ()),), reason=error.reason)
+
+
 def lower(kernel: Any, args: Sequence[Any]) -> Program:
     """The program of a kernel for these arguments; a ``Fault`` if Numba refuses it."""
     from simulator.frontend import lower_kernel  # Numba's compiler takes half a second to import
@@ -112,7 +121,7 @@ def lower(kernel: Any, args: Sequence[Any]) -> Program:
     try:
         program: Program = lower_kernel(kernel, tuple(args))
     except DoesNotCompile as error:
-        raise Fault("does-not-compile", (Place(error.pos, 0, ()),), reason=error.reason) from error
+        raise does_not_compile(error) from error
     takes = len(program.arguments) - len(program.captured)
     if takes != len(args):
         raise TypeError(f"kernel {program.name} takes {takes} arguments, not {len(args)}")
@@ -157,7 +166,11 @@ def run_plain(kernel: Any, launch: Launch, args: Sequence[Any]) -> None:
     try:
         traps = Traps()
         observers = (traps,) if program.debug else ()
+        again = Again(program, launch, given)
         stopped = execute(program, launch, given, Order(), Settings(max_steps=None), observers)
+        if again.wanted(stopped):
+            again.restore()
+            stopped = execute(program, launch, given, Order(), Settings(max_steps=None, together=True), observers)
     finally:
         given.copy_out()
     if stopped is not None:

@@ -32,10 +32,13 @@ from simulator.observers.traps import Traps
 from simulator.program import Program
 from simulator.runs.arguments import Arguments
 from simulator.runs.sampling import in_words
+from simulator.runs.together import Again
 from simulator.trace import Trace
 
 NAMES = ("waves", "first", "last", "round-robin", "random")
 """Orders by name.  An int is "random" with that seed."""
+FOLLOW = ("deadlock", "step-limit", "barrier-divergence", "warp-sync")
+"""What ends a run and may be a mere consequence of an access that did not happen."""
 CHECKED = NAMES
 """What a check runs unless it is told otherwise."""
 
@@ -79,6 +82,7 @@ class Settings:
     """What a run records, and how it computes; ``check`` attaches verdicts, without ``records`` nothing is logged.
 
     ``ends``: another order has run to the end, so one that spends its budget of steps is cut short, and no deadlock.
+    ``together``: all blocks are alive at once.
     """
 
     keep: tuple[int, ...] | None = None
@@ -93,6 +97,7 @@ class Settings:
     check: bool = False
     records: bool = True
     ends: bool = False
+    together: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +105,8 @@ class Outcome:
     """One run: what was recorded, if it did not reach its end, why, and what it raises on the host.
 
     ``blocks`` are the parts of the grid that ran, None for all of it; ``lost`` says that accesses did not happen, for
-    their address was wrong, ``cut_short`` that the budget of steps was spent and nothing is known of the rest.
+    their address was wrong, ``cut_short`` that the budget of steps was spent, or that
+    all wait for blocks which do not run together with these, and nothing is known of the rest.
     """
 
     order: Order
@@ -115,7 +121,8 @@ class Outcome:
         x, y, z = self.trace.grid
         part = f" ({in_words(self.blocks, x * y * z)})" if self.blocks is not None else ""
         if self.cut_short and self.fault is not None:
-            part += f", stopped after {self.fault.facts['budget']:,} steps"
+            steps = f"after {self.fault.facts['budget']:,} steps"
+            part += f", stopped {'where it waits for blocks that do not run' if self.fault.facts['spins'] else steps}"
         return f"{self.order}{part}"
 
 
@@ -127,7 +134,26 @@ def run(
     settings: Settings,
     blocks: tuple[range, ...] | None = None,
 ) -> Outcome:
-    """Run once and record."""
+    """Run once and record.
+
+    Blocks that turn out to wait for blocks which do not run with them run again, all of them together.
+    """
+    again = Again(program, launch, args) if blocks is None else None
+    outcome = _run(program, launch, args, order, settings, blocks)
+    if again is not None and again.wanted(outcome.fault):
+        again.restore()
+        return _run(program, launch, args, order, replace(settings, together=True), None)
+    return outcome
+
+
+def _run(
+    program: Program,
+    launch: Launch,
+    args: Arguments,
+    order: Order,
+    settings: Settings,
+    blocks: tuple[range, ...] | None,
+) -> Outcome:
     steps, traffic, traps = Steps(settings.keep, settings.max_events, settings.watch), Traffic(), Traps()
     lineage = Lineage() if settings.lineage else None
     operations = Operations() if settings.operations else None
@@ -136,10 +162,12 @@ def run(
     records += [operations] if operations is not None else []
     fault = execute(program, launch, args, order, settings, (*records, traps, *judges), lineage, blocks)
     found = [one for verdict in (traps, *judges) for one in verdict.faults()]
-    cut_short = settings.ends and fault is not None and fault.kind == "step-limit" and not fault.facts["forever"]
+    lost = any(isinstance(one, Lost) and one.faults() for one in judges)
+    cut_short = settings.ends and fault is not None and fault.kind == "step-limit" and fault.facts["spins"] != "forever"
     if fault is not None:  # who stopped halfway has not written all, and may have counted little
         found = [one for one in found if one.kind != "unwritten-output"]
-        found += [fault] if not cut_short and fault.kind not in ("unsupported", "read-only") else []
+        follows = lost and fault.kind in FOLLOW
+        found += [fault] if not (cut_short or follows) and fault.kind not in ("unsupported", "read-only") else []
     elif settings.check and settings.records:
         found += costly(traffic)
     findings = [finding_of(one, program.name, launch, order.replay) for one in found]
@@ -149,7 +177,6 @@ def run(
         schedule = "not run"
     trace = Trace(program.name, launch, schedule, steps, traffic, findings, lineage, operations)
     trace.machine_code = program.machine_code
-    lost = any(isinstance(one, Lost) and one.faults() for one in judges)
     return Outcome(order, trace, fault, traps.raised, blocks, lost, cut_short)
 
 
@@ -188,6 +215,7 @@ def execute(
             progress=settings.progress,
             step_budget=settings.max_steps,
             blocks=blocks,
+            together=settings.together,
         )
     except Fault as fault:
         return fault

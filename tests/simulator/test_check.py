@@ -256,3 +256,15 @@ def races_for_long(x, y, times):
         x[t] = t
         y[t] = x[63 - t]
         cuda.syncthreads()
+
+
+@cuda.jit
+def hardly_anything(out):
+    if cuda.grid(1) == 0:
+        out[0] = 1
+
+
+def test_threads_that_access_nothing_cost_too() -> None:
+    trace = checked(hardly_anything, 40_000, 256, zeros(1, "i4"))
+    assert all("of 40000 blocks" in order for order in trace.orders[1:])
+    assert not trace.findings

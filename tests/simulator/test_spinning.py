@@ -323,3 +323,70 @@ def test_loops_have_heads_and_bodies() -> None:
     inner, outer = sorted(analyse(program).loops.values(), key=len)
     assert inner < outer
     assert not analyse(lower_kernel(asks_who_is_here, (zeros(4),))).loops
+
+
+# -- a sleeper beside somebody who cannot be seen to spin -------------------------------------------------------------
+
+
+@cuda.jit
+def two_arrays_by_one_load(x, y, z, done, out, u):
+    """A load reads x for one warp and y for the other, two more follow; the third warp counts its attempts."""
+    t = cuda.grid(1)
+    warp, lane = t // 32, t % 32
+    if lane == 0 and warp < 2:
+        mine = x if warp == 0 else y
+        more = 0
+        while True:
+            told = mine[0]
+            more = z[0]
+            last = u[0]
+            if told + more + last != 0:
+                break
+        done[warp] = 1 + more
+    elif lane == 0 and warp == 2:
+        some = 0
+        for i in range(300):
+            some += out[3] * i
+        x[0] = 1
+        attempts = 0
+        while done[0] == 0:
+            attempts += 1
+        out[0] = attempts + some
+        y[0] = 1
+        z[0] = 1
+        u[0] = 1
+
+
+@cuda.jit
+def read_by_the_outer_loop(flag, done, x, out):
+    """Who comes round the inner loop has read ``flag`` in the outer one; another thread never enters the inner one."""
+    t = cuda.grid(1)
+    if t == 0 or t == 64:
+        rounds = 1 if t == 64 else 0
+        seen = 0
+        first = 1  # the round in which it changes comes before the one that is seen again
+        while True:
+            if first == 1:
+                first = 0
+            if flag[0] != 0:
+                break
+            for j in range(rounds):
+                seen = x[j]
+        done[t // 64] = 1 + seen + first
+    elif t == 32:
+        some = 0
+        for i in range(300):
+            some += out[0] * i
+        flag[0] = 1
+        attempts = 0
+        while done[0] == 0:
+            attempts += 1
+        out[0] = attempts + some
+
+
+@pytest.mark.parametrize("order", ["waves", "first", "last", "round-robin", *range(12)])
+def test_who_sleeps_wakes_though_another_never_sleeps(order: str | int) -> None:
+    for kernel, sizes in ((two_arrays_by_one_load, (1, 1, 1, 2, 4, 1)), (read_by_the_outer_loop, (1, 2, 4, 1))):
+        checked = simulate(kernel, check=True, orders=(order,), max_steps=20_000)
+        trace = checked[1, 96](*(np.zeros(size, np.int32) for size in sizes))
+        assert "deadlock" not in {found.kind for found in trace.findings}

@@ -2,7 +2,8 @@
 
 ``detector`` is the observer.  ``happens`` knows what orders two accesses (``releases``: through atomics); a
 ``footprint`` remembers who accessed each cell of an allocation last, ``touches`` says which cells an access touches and
-``stores`` which bytes it puts there; ``pairs`` gathers what races into one fault per pair of source lines.
+``stores`` which bytes it puts there; ``pairs`` gathers what races into one fault per pair of source lines, and
+``roles`` tells what the two accesses are for.
 """
 
 from simulator.observers.races.detector import Races

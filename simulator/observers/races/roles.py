@@ -85,17 +85,19 @@ def _stays(slot: int, defined: dict[int, list[Op]]) -> bool:
 
 def _alike(one: int, other: int, defined: dict[int, list[Op]]) -> bool:
     """Are two values computed the same way from the same slots?"""
-    if one == other:
-        return True
     a, b = defined.get(one, []), defined.get(other, [])
+    if one == other:
+        return len(a) < 2  # else it may have changed in between
     if len(a) != 1 or len(b) != 1:
         return False
-    a_op, b_op = a[0], b[0]
-    if (
-        a_op.kind != b_op.kind
-        or a_op.dtype != b_op.dtype
-        or a_op.kind in MEMORY | SYNC
-        or len(a_op.src) != len(b_op.src)
-    ):
+    this, that = a[0], b[0]
+    if (this.kind, this.dtype, this.attr) != (that.kind, that.dtype, that.attr) or this.kind in MEMORY | SYNC:
         return False
-    return all(_alike(x, y, defined) for x, y in zip(a_op.src, b_op.src, strict=True))
+    return len(this.src) == len(that.src) and all(
+        _alike(x, y, defined) for x, y in zip(this.src, that.src, strict=True)
+    )
+
+
+def waits(program: Program) -> bool:
+    """Does some thread wait in a loop for what another one stores?"""
+    return any(spins(program, op) for op in program.ops() if op.kind in ("ld", "atom"))

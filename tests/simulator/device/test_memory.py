@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numba import cuda
 
-from simulator.device.memory import ALIGNMENT, BASE, POISON, DeviceMemory, NotOurs, OutOfMemory
+from simulator import device
+from simulator.device.memory import ALIGNMENT, BASE, POISON, DeviceMemory, NotOurs, OutOfMemory, on_host
 
 sizes = st.integers(0, 700)
 
@@ -110,3 +112,23 @@ def test_lent_memory_is_the_hosts() -> None:
     assert memory.used == 0
     memory.free(address)
     assert memory.used == 0
+
+
+class Lent:
+    """An array of some other library's on a real device."""
+
+    def __init__(self, shape: tuple[int, ...], address: int) -> None:
+        self.__cuda_array_interface__ = {
+            "shape": shape, "typestr": "<f4", "data": (address, False), "strides": None, "version": 3,
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", [(0,), (3, 0), (3,), ()])
+def test_only_its_own_arrays_are_claimed(shape: tuple[int, ...]) -> None:
+    with device():
+        mine = cuda.device_array(shape, np.float32)
+        found = on_host(mine)
+    assert found is not None
+    assert found.shape == shape
+    for address in (0, 0x7F00_0000_0000):
+        assert on_host(Lent(shape, address)) is None
