@@ -109,7 +109,7 @@ def assert_norm(kind, x, axes, *, tile=None, parameters=True):
 # -- numbers ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("inner", [2, 33])
+@pytest.mark.parametrize("inner", [33, pytest.param(2, marks=pytest.mark.full)])
 @pytest.mark.parametrize("columns", [2, 3, 17, 63, 65, 129, 256, 257, 300])
 @every_kind
 def test_ragged_sizes(kind, columns, inner):

@@ -30,7 +30,7 @@ from tests.tolerances import (
     same_bits,
 )
 
-SIZES = (1, 2, 31, 33, 127, 769, 1024, 4097)
+SIZES = (1, 2, 33, 127, 769, 4097, *(pytest.param(size, marks=pytest.mark.full) for size in (31, 1024)))
 ROWS = (0, 1, 2, 33)
 
 welford = functools.partial(add_layer_norm, variance="welford")
