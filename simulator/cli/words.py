@@ -97,9 +97,9 @@ def dtype_of(text: str) -> np.dtype[Any]:
         from ml_dtypes import bfloat16
 
         return np.dtype(bfloat16)
-    try:
-        dtype = np.dtype(text)
-    except TypeError:
+    try:  # more than one word is a language of its own to NumPy, with errors of its own
+        dtype = np.dtype(text if text.lstrip("<>=|").isidentifier() else object)
+    except (TypeError, ValueError):
         dtype = np.dtype(object)
     if dtype.kind not in "biufc":
         raise BadWord(f"{text!r} is not a dtype; write one like float32, bfloat16 or int64")

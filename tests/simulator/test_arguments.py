@@ -115,6 +115,6 @@ def test_wrong_arguments_are_refused_in_one_line(words: list[str], said: str) ->
 
 def test_dtypes_by_name() -> None:
     assert dtype_of("bfloat16") == bfloat16
-    for text in ("object", "str", "U3", "float12"):
+    for text in ("object", "str", "U3", "float12", "01", "0{", "f4,f4", ""):
         with pytest.raises(BadWord, match="is not a dtype"):
             dtype_of(text)
