@@ -17,7 +17,7 @@ import numpy as np
 
 from simulator.kinds import KINDS, MEMORY, SYNC
 from simulator.machine import access, atomics, elements, warp
-from simulator.machine.flow import Flow, analyse
+from simulator.machine.flow import Flow, flow_of
 from simulator.machine.memory import Access, make_access
 from simulator.machine.narrowing import narrowed_indices
 from simulator.machine.observer import Span
@@ -338,9 +338,8 @@ def borrow(program: Program, style: Style) -> Code:
         if idle:
             found: Code = idle.pop()
             return found
-        if "flow" not in program.derived:
-            program.derived["flow"] = analyse(program)
-    return Code(program, program.derived["flow"], style)
+        flow = flow_of(program)
+    return Code(program, flow, style)
 
 
 def give_back(code: Code) -> None:

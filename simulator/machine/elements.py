@@ -27,10 +27,7 @@ def element1(
     if type(index) is Affine and type(extent) is type(stride) is type(base) is int:
         if 0 <= index.lo and index.hi < extent and stride > 0:
             return index.scaled(stride, base)  # a place inside the array: no overflow
-    try:
-        return base + multiply(_checked(split, index, extent, 0, access), stride)
-    except Fault as fault:
-        return go_on(fault, split, base, access, _along, split, base, access, multiply, 0, index, extent, stride)
+    return _along(split, base, access, multiply, 0, index, extent, stride)
 
 
 def element(split: Split, base: Value, access: Access, multiply: Any, *triples: Value) -> Value:
@@ -45,11 +42,7 @@ def element(split: Split, base: Value, access: Access, multiply: Any, *triples: 
             if kind is Affine and 0 <= index.lo and index.hi < extent and stride > 0:
                 base = index.scaled(stride, base) if type(base) is int else base + index.scaled(stride, 0)
                 continue
-        try:
-            base = base + multiply(_checked(split, index, extent, k // 3, access), stride)
-        except Fault as fault:
-            axis = (k // 3, index, extent, stride)
-            base = go_on(fault, split, base, access, _along, split, base, access, multiply, *axis)
+        base = _along(split, base, access, multiply, k // 3, index, extent, stride)
     return base
 
 

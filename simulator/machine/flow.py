@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from simulator.kinds import SYNC
 from simulator.program import EXIT, Program
 
+COMPANY = ("activemask", "bar")
+"""Operations that tell a lane where others are."""
+
 
 @dataclass(frozen=True, slots=True)
 class Flow:
@@ -24,8 +27,10 @@ class Flow:
     successors: dict[str, list[str]]
     predecessors: dict[str, list[str]]
     loops: dict[str, frozenset[str]]
-    """Per head of a loop (a block to which a block that it dominates goes back): the blocks of the loop.  Left out are
-    loops in which lanes ask who is with them or meet at a barrier: what they do hangs on more than their variables."""
+    """Per head of a loop (a block to which a block that it dominates goes back): the blocks of the loop."""
+    alone: frozenset[str]
+    """The heads of loops in which lanes neither ask who is with them nor meet at a barrier: what they do there hangs on
+    their variables and on memory alone."""
 
     def live_before(self, program: Program, label: str, index: int) -> frozenset[int]:
         """Slots live before operation ``index`` of a block."""
@@ -55,8 +60,15 @@ class Flow:
         return bool(after & self.dominators[exit_block])
 
 
-def analyse(program: Program) -> Flow:
-    """Run the analyses on a finished program."""
+def flow_of(program: Program) -> Flow:
+    """What is known of a finished program; it is worked out once."""
+    found: Flow | None = program.derived.get("flow")
+    if found is None:
+        found = program.derived["flow"] = _analyse(program)
+    return found
+
+
+def _analyse(program: Program) -> Flow:
     successors = {label: _successors(program, label) for label in program.blocks}
     predecessors: dict[str, list[str]] = {label: [] for label in program.blocks}
     for label, targets in successors.items():
@@ -68,13 +80,11 @@ def analyse(program: Program) -> Flow:
     dominators = _dominators(list(program.blocks), before, program.entry)
     ipdom = {label: _nearest(postdominators, label) for label in program.blocks}
     steering = _steering(program, successors, postdominators, dominators)
-    loops = {
-        head: body
-        for head, body in _loops(predecessors, dominators).items()
-        if not any(op.kind in ("activemask", "bar") for label in body for op in program.blocks[label].ops)
-    }
+    loops = _loops(predecessors, dominators)
+    company = {label for label, block in program.blocks.items() if any(op.kind in COMPANY for op in block.ops)}
+    alone = frozenset(head for head, body in loops.items() if not body & company)
     live_in = _live_in(program, successors)
-    return Flow(live_in, ipdom, postdominators, dominators, steering, successors, predecessors, loops)
+    return Flow(live_in, ipdom, postdominators, dominators, steering, successors, predecessors, loops, alone)
 
 
 def _reached(start: str, neighbours: dict[str, list[str]]) -> frozenset[str]:

@@ -36,7 +36,7 @@ class Rounds:
 
     def comes_round(self, split: Split) -> bool:
         """Do these lanes stand at the head of a loop as they did before, and memory with them?"""
-        if split.block not in self._flow.loops:
+        if split.block not in self._flow.alone:
             return False
         live = self._flow.live_in[split.block]
         changes = split.group.memory.changes

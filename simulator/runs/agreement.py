@@ -20,7 +20,7 @@ from simulator.machine.launch import resident
 from simulator.program import Program
 from simulator.runs.arguments import Arguments
 from simulator.runs.orders import Order, Outcome, Settings, run, undefined_values
-from simulator.runs.sampling import LANES, REQUESTS, STEPS, sample
+from simulator.runs.sampling import LANES, ORDER_STEPS, REQUESTS, sample
 from simulator.trace import Trace
 
 
@@ -87,12 +87,12 @@ def _run_each(
 
 def _of_the_others(settings: Settings, first: Outcome, bounded: bool) -> Settings:
     """What the orders after the first record, and for how long they run."""
-    ends = settings.check and first.fault is None
+    others_end = settings.check and first.fault is None
     most = settings.max_steps
-    if ends and bounded:
-        most = STEPS if most is None else min(most, STEPS)
+    if others_end and bounded:
+        most = ORDER_STEPS if most is None else min(most, ORDER_STEPS)
     plain = replace(settings, lineage=False, operations=False, prints=False, watch=(), records=not settings.check)
-    return replace(plain, ends=ends, max_steps=most)
+    return replace(plain, others_end=others_end, max_steps=most)
 
 
 def _partial(trace: Trace) -> set[tuple[str, int]]:

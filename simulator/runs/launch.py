@@ -167,7 +167,7 @@ def run_plain(kernel: Any, launch: Launch, args: Sequence[Any]) -> None:
         traps = Traps()
         observers = (traps,) if program.debug else ()
         again = Again(program, launch, given)
-        stopped = execute(program, launch, given, Order(), Settings(max_steps=None), observers)
+        stopped = execute(program, launch, given, Order(), Settings(max_steps=None), observers, again=again)
         if again.wanted(stopped):
             again.restore()
             stopped = execute(program, launch, given, Order(), Settings(max_steps=None, together=True), observers)

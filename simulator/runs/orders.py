@@ -81,8 +81,8 @@ def order_of(name: str | int, seed: int) -> Order:
 class Settings:
     """What a run records, and how it computes; ``check`` attaches verdicts, without ``records`` nothing is logged.
 
-    ``ends``: another order has run to the end, so one that spends its budget of steps is cut short, and no deadlock.
-    ``together``: all blocks are alive at once.
+    ``others_end``: another order has run to the end, so one that spends its budget of steps is cut short, and no
+    deadlock.  ``together``: all blocks are alive at once.
     """
 
     keep: tuple[int, ...] | None = None
@@ -96,7 +96,7 @@ class Settings:
     operations: bool = False
     check: bool = False
     records: bool = True
-    ends: bool = False
+    others_end: bool = False
     together: bool = False
 
 
@@ -105,8 +105,8 @@ class Outcome:
     """One run: what was recorded, if it did not reach its end, why, and what it raises on the host.
 
     ``blocks`` are the parts of the grid that ran, None for all of it; ``lost`` says that accesses did not happen, for
-    their address was wrong, ``cut_short`` that the budget of steps was spent, or that
-    all wait for blocks which do not run together with these, and nothing is known of the rest.
+    their address was wrong, ``cut_short`` that the budget of steps was spent, or that all wait for blocks which do not
+    run together with these, and nothing is known of the rest.
     """
 
     order: Order
@@ -139,10 +139,10 @@ def run(
     Blocks that turn out to wait for blocks which do not run with them run again, all of them together.
     """
     again = Again(program, launch, args) if blocks is None else None
-    outcome = _run(program, launch, args, order, settings, blocks)
+    outcome = _run(program, launch, args, order, settings, blocks, again)
     if again is not None and again.wanted(outcome.fault):
         again.restore()
-        return _run(program, launch, args, order, replace(settings, together=True), None)
+        return _run(program, launch, args, order, replace(settings, together=True))
     return outcome
 
 
@@ -152,7 +152,8 @@ def _run(
     args: Arguments,
     order: Order,
     settings: Settings,
-    blocks: tuple[range, ...] | None,
+    blocks: tuple[range, ...] | None = None,
+    again: Again | None = None,
 ) -> Outcome:
     steps, traffic, traps = Steps(settings.keep, settings.max_events, settings.watch), Traffic(), Traps()
     lineage = Lineage() if settings.lineage else None
@@ -160,10 +161,11 @@ def _run(
     judges = verdicts(settings.records) if settings.check else []
     records: list[Observer] = [steps, traffic] if settings.records else []
     records += [operations] if operations is not None else []
-    fault = execute(program, launch, args, order, settings, (*records, traps, *judges), lineage, blocks)
+    fault = execute(program, launch, args, order, settings, (*records, traps, *judges), lineage, blocks, again)
     found = [one for verdict in (traps, *judges) for one in verdict.faults()]
     lost = any(isinstance(one, Lost) and one.faults() for one in judges)
-    cut_short = settings.ends and fault is not None and fault.kind == "step-limit" and fault.facts["spins"] != "forever"
+    spent = fault is not None and fault.kind == "step-limit" and fault.facts["spins"] != "forever"
+    cut_short = settings.others_end and spent
     if fault is not None:  # who stopped halfway has not written all, and may have counted little
         found = [one for one in found if one.kind != "unwritten-output"]
         follows = lost and fault.kind in FOLLOW
@@ -189,13 +191,18 @@ def execute(
     observers: Sequence[Observer] = (),
     shadow: Any = None,
     blocks: tuple[range, ...] | None = None,
+    again: Again | None = None,
 ) -> Fault | None:
-    """Run once; the fault that ended it, if one did.  What the kernel prints goes to standard output at the end."""
+    """Run once; the fault that ended it, if one did.
+
+    What the kernel prints goes to standard output at the end, unless ``again`` wants the run repeated.
+    """
     printout = Printout()
     if settings.prints and prints(program):
         observers = (*observers, printout)
     if args.written and not any(isinstance(observer, Initialisation) for observer in observers):
         observers = (*observers, Initialisation())  # it keeps the flags of arrays that came without contents
+    stopped: Fault | None = None
     try:
         launch_on_machine(
             program,
@@ -218,10 +225,11 @@ def execute(
             together=settings.together,
         )
     except Fault as fault:
-        return fault
+        stopped = fault
     finally:
-        sys.stdout.write(str(printout))
-    return None
+        if again is None or not again.wanted(stopped):
+            sys.stdout.write(str(printout))
+    return stopped
 
 
 def undefined_values(

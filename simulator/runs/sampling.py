@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 REQUESTS = 1 << 18
 """Accesses of warps that an order of a check may make: some five seconds."""
-STEPS = REQUESTS
+ORDER_STEPS = REQUESTS
 """Segments of code that the blocks of a group may run in an order, if waves have shown that they end."""
 LANES = 1 << 15
 """Lanes that it may have, where nobody has counted the accesses yet."""

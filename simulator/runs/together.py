@@ -7,10 +7,13 @@ loop pays, with a copy of its arguments.
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from simulator.findings import Launch
 from simulator.machine.faults import Fault
+from simulator.machine.launch import resident
 from simulator.machine.limits import THREADS_TOGETHER
 from simulator.observers.races.roles import waits
 from simulator.program import Program
@@ -21,10 +24,10 @@ class Again:
     """What a run began with, if it may have to begin again."""
 
     def __init__(self, program: Program, launch: Launch, args: Arguments) -> None:
-        (x, y, z), (width, height, depth) = launch.grid, launch.block
-        fits = 1 < x * y * z and x * y * z * (-(-width * height * depth // 32) * 32) <= THREADS_TOGETHER
+        blocks, threads = prod(launch.grid), -(-prod(launch.block) // 32) * 32
         self._arrays: list[np.ndarray] = []
-        if fits and waits(program):
+        fits = 0 < blocks * threads <= THREADS_TOGETHER  # a launch of nothing is refused later
+        if fits and blocks > resident(threads) and waits(program):
             self._arrays = [array for _, array in args.arrays(program.arguments) if array.flags.writeable]
             self._arrays += [flags for _, flags in args.written]
         self._before = [array.copy() for array in self._arrays]

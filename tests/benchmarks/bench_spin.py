@@ -21,62 +21,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import cuda
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.simulator.waiting import cas_lock, grid_barrier, look_back, ticket_lock
 
 CLOCKS: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "cpu": time.process_time}
 ORDERS = ("waves", "first", "last", "round-robin", "random")
 ROUNDS = 2
-
-
-@cuda.jit
-def cas_lock(lock, count):
-    while cuda.atomic.cas(lock, 0, 0, 1) != 0:
-        pass
-    count[0] += 1
-    cuda.threadfence()
-    cuda.atomic.exch(lock, 0, 0)
-
-
-@cuda.jit
-def ticket_lock(tickets, count):
-    mine = cuda.atomic.add(tickets, 0, 1)
-    while cuda.atomic.add(tickets, 1, 0) != mine:
-        pass
-    count[0] += 1
-    cuda.threadfence()
-    cuda.atomic.add(tickets, 1, 1)
-
-
-@cuda.jit
-def look_back(flags, total):
-    block = cuda.blockIdx.x
-    if cuda.threadIdx.x == 0:
-        before = 0
-        if block > 0:
-            while cuda.atomic.add(flags, block - 1, 0) == 0:
-                pass
-            cuda.threadfence()
-            before = total[block - 1]
-        total[block] = before + block
-        cuda.threadfence()
-        cuda.atomic.exch(flags, block, 1)
-    cuda.syncthreads()
-
-
-@cuda.jit
-def grid_barrier(arrived, x):
-    block, blocks = cuda.blockIdx.x, cuda.gridDim.x
-    thread = cuda.threadIdx.x
-    i = block * cuda.blockDim.x + thread
-    x[i] = i
-    cuda.threadfence()
-    cuda.syncthreads()
-    if thread == 0:
-        cuda.atomic.add(arrived, 0, 1)
-        while cuda.atomic.add(arrived, 0, 0) < blocks:
-            pass
-        cuda.threadfence()
-    cuda.syncthreads()
 
 
 SHAPES = (
@@ -86,16 +38,17 @@ SHAPES = (
 """Kernel, blocks, threads."""
 
 
-def arguments(blocks: int, threads: int) -> tuple[np.ndarray, np.ndarray]:
+def arguments(kernel: Any, blocks: int, threads: int) -> list[np.ndarray]:
     """What the threads spin on, and what they work on."""
-    return np.zeros(max(2, blocks), np.int32), np.zeros(blocks * threads, np.int32)
+    work = 2 if kernel is grid_barrier else 1
+    return [np.zeros(max(2, blocks), np.int32), *(np.zeros(blocks * threads, np.int32) for _ in range(work))]
 
 
-def best_of(run: Callable[..., Any], blocks: int, threads: int, clock: str) -> float:
+def best_of(run: Callable[..., Any], kernel: Any, blocks: int, threads: int, clock: str) -> float:
     """Milliseconds of the best run, each on fresh arrays."""
     now, found = CLOCKS[clock], []
     for _ in range(ROUNDS):
-        args = arguments(blocks, threads)
+        args = arguments(kernel, blocks, threads)
         start = now()
         run(*args)
         found.append(1000 * (now() - start))
@@ -109,14 +62,11 @@ def name_of(kernel: Any, blocks: int, threads: int) -> str:
 
 def ours(kernel: Any, blocks: int, threads: int, clock: str) -> dict[str, float]:
     """Milliseconds by order, and of a check."""
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
     from simulator import simulate
 
-    found = {}
-    for order in ORDERS:
-        found[order] = best_of(simulate(kernel, orders=(order,))[blocks, threads], blocks, threads, clock)
-    found["check"] = best_of(simulate(kernel, check=True)[blocks, threads], blocks, threads, clock)
-    return found
+    shape = kernel, blocks, threads
+    found = {order: best_of(simulate(kernel, orders=(order,))[shape[1:]], *shape, clock) for order in ORDERS}
+    return found | {"check": best_of(simulate(kernel, check=True)[shape[1:]], *shape, clock)}
 
 
 def old_simulator(clock: str, only: str) -> dict[str, float]:
@@ -137,7 +87,7 @@ def main() -> None:
     chosen = [shape for shape in SHAPES if given.only in name_of(*shape)]
     if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
         able = [shape for shape in chosen if shape[0] is not grid_barrier]
-        print(json.dumps({name_of(*one): best_of(one[0][one[1], one[2]], *one[1:], given.clock) for one in able}))
+        print(json.dumps({name_of(*one): best_of(one[0][one[1:]], *one, given.clock) for one in able}))
         return
     old = old_simulator(given.clock, given.only) if given.cudasim else {}
     columns = (*ORDERS, "check", *(("cudasim",) if old else ()))

@@ -235,7 +235,7 @@ def test_an_order_that_takes_long_is_cut_short_and_is_no_deadlock() -> None:
 
 
 def test_by_default_the_orders_after_the_first_have_a_budget_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agreement, "STEPS", 1000)
+    monkeypatch.setattr(agreement, "ORDER_STEPS", 1000)
     trace = checked(many_barriers, 1, 64, zeros(64, "i4"), 400)
     assert trace.orders[0] == "waves" and len(trace.orders) == len(CHECKED)
     assert all(order.endswith(", stopped after 1,000 steps") for order in trace.orders[1:])

@@ -13,22 +13,14 @@ from numba import cuda
 from simulator import SimulationError, simulate
 from simulator.frontend import lower_kernel
 from simulator.machine import launch
-from simulator.machine.flow import analyse
+from simulator.machine.flow import flow_of
 from simulator.machine.observer import Observer
 from simulator.machine.order import PATIENCE
 from tests.simulator.running import line_of, shape, zeros
+from tests.simulator.waiting import cas_lock, grid_barrier, look_back, ticket_lock
 
 ORDERS = ("waves", "first", "last", "round-robin", "random", 7)
 SPLITS = tuple(order for order in ORDERS if order != "waves")
-
-
-@cuda.jit
-def cas_lock(lock, count):
-    while cuda.atomic.cas(lock, 0, 0, 1) != 0:
-        pass
-    count[0] += 1
-    cuda.threadfence()
-    cuda.atomic.exch(lock, 0, 0)
 
 
 @cuda.jit
@@ -62,50 +54,6 @@ def patient_lock(lock, count):
     count[0] += 1
     cuda.threadfence()
     cuda.atomic.exch(lock, 0, 0)
-
-
-@cuda.jit
-def ticket_lock(tickets, count):
-    mine = cuda.atomic.add(tickets, 0, 1)
-    while cuda.atomic.add(tickets, 1, 0) != mine:
-        pass
-    count[0] += 1
-    cuda.threadfence()
-    cuda.atomic.add(tickets, 1, 1)
-
-
-@cuda.jit
-def look_back(flags, total):
-    """Each block adds its number to its predecessor's total."""
-    b = cuda.blockIdx.x
-    if cuda.threadIdx.x == 0:
-        before = 0
-        if b > 0:
-            while cuda.atomic.add(flags, b - 1, 0) == 0:
-                pass
-            cuda.threadfence()
-            before = total[b - 1]
-        total[b] = before + b
-        cuda.threadfence()
-        cuda.atomic.exch(flags, b, 1)
-    cuda.syncthreads()
-
-
-@cuda.jit
-def grid_barrier(arrived, x, y):
-    b, n = cuda.blockIdx.x, cuda.gridDim.x
-    t = cuda.threadIdx.x
-    i = b * cuda.blockDim.x + t
-    x[i] = i
-    cuda.threadfence()
-    cuda.syncthreads()
-    if t == 0:
-        cuda.atomic.add(arrived, 0, 1)
-        while cuda.atomic.add(arrived, 0, 0) < n:
-            pass
-        cuda.threadfence()
-    cuda.syncthreads()
-    y[i] = x[(i + cuda.blockDim.x) % x.size]
 
 
 class Atomics(Observer):
@@ -320,9 +268,11 @@ def asks_who_is_here(x):
 
 def test_loops_have_heads_and_bodies() -> None:
     program = lower_kernel(nested, (zeros(4),))
-    inner, outer = sorted(analyse(program).loops.values(), key=len)
+    inner, outer = sorted(flow_of(program).loops.values(), key=len)
     assert inner < outer
-    assert not analyse(lower_kernel(asks_who_is_here, (zeros(4),))).loops
+    assert flow_of(program).alone == set(flow_of(program).loops)
+    asking = flow_of(lower_kernel(asks_who_is_here, (zeros(4),)))
+    assert asking.loops and not asking.alone
 
 
 # -- a sleeper beside somebody who cannot be seen to spin -------------------------------------------------------------

@@ -2,86 +2,76 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from numba import cuda
 
 from simulator import SimulationError, device, simulate
-from simulator.machine import limits
+from simulator.frontend import lower_kernel
+from simulator.observers.races import roles
 from simulator.observers.races.roles import waits
 from simulator.runs import agreement, together
 from tests.simulator.running import zeros
+from tests.simulator.waiting import grid_barrier, look_back
 
 pytestmark = pytest.mark.filterwarnings("ignore::numba.cuda.core.errors.NumbaPerformanceWarning")
 ORDERS = ("waves", "first", "last", "round-robin", "random")
 
 
-@cuda.jit
-def barrier_by_hand(count, x, y):
-    i = cuda.grid(1)
-    x[i] = i
-    cuda.threadfence()
-    cuda.syncthreads()
-    if cuda.threadIdx.x == 0:
-        cuda.atomic.add(count, 0, 1)
-        while cuda.atomic.add(count, 0, 0) < cuda.gridDim.x:
-            pass
-        cuda.threadfence()
-    cuda.syncthreads()
-    y[i] = x[x.size - 1 - i]
-
-
-@cuda.jit
-def looks_back(flag, total):
-    block = cuda.blockIdx.x
-    if cuda.threadIdx.x == 0:
-        before = 0
-        if block > 0:
-            while cuda.atomic.add(flag, block - 1, 0) == 0:
-                pass
-            cuda.threadfence()
-            before = total[block - 1]
-        total[block] = before + block
-        cuda.threadfence()
-        cuda.atomic.exch(flag, block, 1)
-
-
 @pytest.mark.parametrize("order", ORDERS)
-def test_a_barrier_by_hand_of_more_blocks_than_run_at_once(order: str) -> None:
+def test_a_grid_barrier_of_more_blocks_than_run_at_once(order: str) -> None:
     size = 40 * 64
     x, y = zeros(size, "i4"), zeros(size, "i4")
-    trace = simulate(barrier_by_hand, check=True, orders=(order,))[40, 64](zeros(1, "i4"), x, y)
+    trace = simulate(grid_barrier, check=True, orders=(order,))[40, 64](zeros(1, "i4"), x, y)
     assert not trace.findings
-    assert (y == np.arange(size)[::-1]).all()
+    assert (y == np.roll(np.arange(size), -64)).all()
 
 
 def test_more_than_a_wave_has(monkeypatch: pytest.MonkeyPatch) -> None:
     size = 70 * 256  # a wave has 16,384 lanes
-    for run in (simulate(barrier_by_hand), simulate(barrier_by_hand, check=True, orders=("waves",))):
+    for run in (simulate(grid_barrier), simulate(grid_barrier, check=True, orders=("waves",))):
         x, y = zeros(size, "i4"), zeros(size, "i4")
         run[70, 256](zeros(1, "i4"), x, y)
-        assert (y == np.arange(size)[::-1]).all()
+        assert (y == np.roll(np.arange(size), -256)).all()
     with device():  # for its results alone
         y = zeros(size, "i4")
-        barrier_by_hand[70, 256](zeros(1, "i4"), zeros(size, "i4"), y)
-        assert (y == np.arange(size)[::-1]).all()
+        grid_barrier[70, 256](zeros(1, "i4"), zeros(size, "i4"), y)
+        assert (y == np.roll(np.arange(size), -256)).all()
     monkeypatch.setattr(together, "THREADS_TOGETHER", 1000)  # a card that does not hold them
     with pytest.raises(SimulationError, match="can only come from a block that does not run together"):
-        simulate(barrier_by_hand)[70, 256](zeros(1, "i4"), zeros(size, "i4"), zeros(size, "i4"))
+        simulate(grid_barrier)[70, 256](zeros(1, "i4"), zeros(size, "i4"), zeros(size, "i4"))
 
 
 def test_memory_begins_anew_when_they_run_again() -> None:
     count = zeros(1, "i4")
-    simulate(barrier_by_hand, orders=("first",))[40, 64](count, zeros(40 * 64, "i4"), zeros(40 * 64, "i4"))
+    simulate(grid_barrier, orders=("first",))[40, 64](count, zeros(40 * 64, "i4"), zeros(40 * 64, "i4"))
     assert count[0] == 40
+
+
+@cuda.jit
+def says_so_and_waits(arrived):
+    if cuda.threadIdx.x == 0:
+        print("block", cuda.blockIdx.x)
+        cuda.atomic.add(arrived, 0, 1)
+        while cuda.atomic.add(arrived, 0, 0) < cuda.gridDim.x:
+            pass
+
+
+@pytest.mark.parametrize("plainly", [False, True])
+def test_what_they_print_is_printed_once(plainly: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    if plainly:
+        with device():
+            says_so_and_waits[70, 256](cuda.to_device(zeros(1, "i4")))
+    else:
+        simulate(says_so_and_waits, orders=("first",))[40, 64](zeros(1, "i4"))
+    blocks = 70 if plainly else 40
+    assert sorted(capsys.readouterr().out.splitlines()) == sorted(f"block {number}" for number in range(blocks))
 
 
 def test_a_sample_whose_blocks_wait_for_others_is_no_deadlock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agreement, "REQUESTS", 400)
     total = zeros(100, "i4")
-    trace = simulate(looks_back, check=True)[100, 32](zeros(100, "i4"), total)
+    trace = simulate(look_back, check=True)[100, 32](zeros(100, "i4"), total)
     assert (total == np.cumsum(np.arange(100))).all()
     assert not trace.findings
     assert all(order.endswith("stopped where it waits for blocks that do not run") for order in trace.orders[1:])
@@ -93,15 +83,18 @@ def no_loop(x):
 
 
 def test_only_programs_that_wait_pay_for_a_copy() -> None:
-    def program(kernel: Any, *args: Any) -> Any:
-        from simulator.frontend import lower_kernel
+    assert waits(lower_kernel(grid_barrier, (zeros(1, "i4"), zeros(4, "i4"), zeros(4, "i4"))))
+    assert waits(lower_kernel(look_back, (zeros(4, "i4"), zeros(4, "i4"))))
+    assert not waits(lower_kernel(no_loop, (zeros(4, "i4"),)))
 
-        return lower_kernel(kernel, args)
 
-    assert waits(program(barrier_by_hand, zeros(1, "i4"), zeros(4, "i4"), zeros(4, "i4")))
-    assert waits(program(looks_back, zeros(4, "i4"), zeros(4, "i4")))
-    assert not waits(program(no_loop, zeros(4, "i4")))
-    assert limits.THREADS_TOGETHER == together.THREADS_TOGETHER
+def test_whether_a_program_waits_is_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(roles, "spins", lambda program, op: asked.append(op) or False)
+    run = simulate(no_loop)[64, 64]
+    run(zeros(64 * 64, "i4"))
+    run(zeros(64 * 64, "i4"))
+    assert len(asked) == len(set(asked)) <= 1  # one load
 
 
 # -- each launch has its own deadlock --------------------------------------------------------------------------------

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from simulator.kinds import MEMORY, SYNC
-from simulator.machine.flow import analyse
+from simulator.machine.flow import flow_of
 from simulator.program import Op, Program
 
 
 def spins(program: Program, load: Op) -> bool:
     """Does a loop without barriers go round until this load, of a place that stays the same, gives another value?"""
-    for body, condition in _loops(program):
+    for body, condition in _exits(program):
         ops = [op for label in body for op in program.blocks[label].ops]
         if load not in ops or any(op.kind == "bar" for op in ops):
             continue
@@ -31,22 +31,10 @@ def one_element(program: Program, load: Op, store: Op) -> bool:
     return _alike(load.src[0], store.src[0], defined)
 
 
-def _loops(program: Program) -> Iterator[tuple[set[str], int]]:
+def _exits(program: Program) -> Iterator[tuple[frozenset[str], int]]:
     """Each branch that leaves a loop: the blocks of the loop, and the condition."""
-    flow = analyse(program)
-    before: dict[str, list[str]] = {label: [] for label in program.blocks}
-    for label, block in program.blocks.items():
-        for to in block.term.to if block.term is not None else ():
-            before[to].append(label)
-    for head in program.blocks:
-        tails = [label for label in before[head] if head in flow.dominators[label]]
-        body, todo = {head}, list(tails)
-        while todo:
-            label = todo.pop()
-            if label not in body:
-                body.add(label)
-                todo += before[label]
-        for label in sorted(body) if tails else ():
+    for body in flow_of(program).loops.values():
+        for label in sorted(body):
             term = program.blocks[label].term
             if term is not None and term.cond is not None and not set(term.to) <= body:
                 yield body, term.cond
@@ -99,5 +87,9 @@ def _alike(one: int, other: int, defined: dict[int, list[Op]]) -> bool:
 
 
 def waits(program: Program) -> bool:
-    """Does some thread wait in a loop for what another one stores?"""
-    return any(spins(program, op) for op in program.ops() if op.kind in ("ld", "atom"))
+    """Does some thread wait in a loop for what another one stores?  It is worked out once."""
+    found: bool | None = program.derived.get("waits")
+    if found is None:
+        loads = (op for op in program.ops() if op.kind in ("ld", "atom"))
+        found = program.derived["waits"] = any(spins(program, op) for op in loads)
+    return found
