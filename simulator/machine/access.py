@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator.machine.addresses import place, positions, resolve, several, strides
+from simulator.machine.addresses import place, positions, report_part, resolve, several, strides
 from simulator.machine.faults import Fault
 from simulator.machine.going_on import go_on, only
 from simulator.machine.memory import Access, Allocation
@@ -103,15 +103,9 @@ def _load_parts(
     for found, mask in allocations:
         safe = np.where(mask, lanes, lanes[mask][0])
         if report:
-            _report_part(split, safe, access, found, mask)
+            report_part(split, safe, access, found, mask)
         result = np.where(mask, array_of(read(split, safe, access, found, access.dtype), access.dtype), result)
     return result
-
-
-def _report_part(split: Split, address: np.ndarray, access: Access, found: Allocation, mask: np.ndarray) -> None:
-    if split.group.on_access is not None:
-        with only(split, mask):
-            split.group.on_access(split, access, found, address)
 
 
 def read(split: Split, address: Value, access: Access, found: Allocation, code: str) -> Value:
@@ -159,7 +153,7 @@ def store(split: Split, address: Value, access: Access, *values: Value) -> None:
             lanes = split.expand(address, "i8")
             for found, mask in allocations:
                 safe = np.where(mask, lanes, lanes[mask][0])
-                _report_part(split, safe, access, found, mask)
+                report_part(split, safe, access, found, mask)
                 with only(split, mask):
                     _write_all(split, safe, access, found, values)
             return

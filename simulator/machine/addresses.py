@@ -144,6 +144,13 @@ def several(split: Split, address: np.ndarray, access: Access) -> list[tuple[All
     return parts
 
 
+def report_part(split: Split, address: np.ndarray, access: Access, found: Allocation, mask: np.ndarray) -> None:
+    """Tell the observers of the lanes that touch one of ``several`` allocations."""
+    if split.group.on_access is not None:
+        with only(split, mask):
+            split.group.on_access(split, access, found, address)
+
+
 def check_alignment(split: Split, address: Value, access: Access, found: Allocation) -> None:
     """The address must be a multiple of the access's bytes (PTX ISA, "Addresses as operands"), or of its parts'."""
     low_bits = _low_bits(access)

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from simulator.machine.addresses import place, positions, resolve, several
+from simulator.machine.addresses import place, positions, report_part, resolve, several
 from simulator.machine.faults import Fault
-from simulator.machine.going_on import go_on
-from simulator.machine.memory import Access
+from simulator.machine.going_on import go_on, only
+from simulator.machine.memory import Access, Allocation
 from simulator.machine.split import Split
 
 Value = Any
@@ -19,14 +19,38 @@ def atomic(split: Split, address: Value, access: Access, wanted: bool, *operands
     """A read-modify-write per active lane, in lane order where lanes meet; returns the old values if ``wanted``."""
     try:
         if type(address) is np.ndarray and (allocations := several(split, address, access)) is not None:
-            raise Fault(
-                "unsupported",
-                (place(split, allocations[0][1], access),),
-                construct=f"atomic {access.op.attr['op']} whose lanes reach into several arrays",
-            )
+            return _atomic_parts(split, address, access, allocations, wanted, operands)
         found, address = resolve(split, address, access)
     except Fault as fault:
         return go_on(fault, split, address, access, atomic, split, address, access, wanted, *operands)
+    return _update(split, address, access, found, wanted, operands)
+
+
+def _atomic_parts(
+    split: Split,
+    address: np.ndarray,
+    access: Access,
+    allocations: list[tuple[Allocation, np.ndarray]],
+    wanted: bool,
+    operands: tuple[Value, ...],
+) -> Value:
+    """Lanes that touch several allocations: those of each in turn, for lanes meet in one allocation only."""
+    lanes = split.expand(address, "i8")
+    result = np.zeros(lanes.shape, access.numpy)
+    for found, mask in allocations:
+        safe = np.where(mask, lanes, lanes[mask][0])
+        report_part(split, safe, access, found, mask)
+        with only(split, mask):
+            old = _update(split, safe, access, found, wanted, operands)
+        if wanted:
+            result[mask] = old[mask]
+    return result if wanted else None
+
+
+def _update(
+    split: Split, address: Value, access: Access, found: Allocation, wanted: bool, operands: tuple[Value, ...]
+) -> Value:
+    """The read-modify-write in one allocation, which all active lanes stay inside."""
     if not found.view(access.name).writable:
         raise Fault(
             "read-only", (place(split, split.active(), access),), array=access.name or found.name, space=found.space

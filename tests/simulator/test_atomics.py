@@ -87,6 +87,37 @@ def test_compare_and_swap_has_one_winner_each(way: Way) -> None:
 
 
 @cuda.jit
+def here_and_there(left, right, seen):
+    mine = cuda.shared.array(3, int32)
+    t = cuda.threadIdx.x
+    if t < 3:
+        mine[t] = 10 * t
+    cuda.syncthreads()
+    counts = left if t % 3 == 0 else mine if t % 3 == 1 else right
+    if t < 75:
+        seen[cuda.grid(1)] = cuda.atomic.add(counts, t % 2, 1)
+    cuda.atomic.cas(counts, 2, 20, t)
+    cuda.syncthreads()
+    if t == 0:
+        cuda.atomic.add(left, 2, mine[0] + mine[1])
+
+
+@every_way
+def test_lanes_that_reach_into_several_arrays(way: Way) -> None:
+    left, right, seen = zeros(4, "i4"), zeros(3, "i4") + 100, zeros(160, "i4") - 1
+    run(here_and_there, 2, 80, left, right, seen, **way)
+    assert left.tolist() == [2 * 13, 2 * 12, 2 * (12 + 10 + 13), 0]
+    assert right.tolist() == [100 + 2 * 13, 100 + 2 * 12, 100]
+    for first in range(6):  # who meets sees each count once: in both blocks, but shared memory is a block's own
+        own = first % 3 == 1
+        for block in (0, 1) if own else (slice(None),):
+            here = np.sort(seen.reshape(2, 80)[block, first:75:6], axis=None)
+            start = {0: 0, 1: 10 * (first % 2), 2: 100}[first % 3]
+            np.testing.assert_array_equal(here, start + np.arange(here.size))
+    assert (seen.reshape(2, 80)[:, 75:] == -1).all()
+
+
+@cuda.jit
 def float_atomics(x, out):
     t = cuda.grid(1)
     cuda.atomic.add(out, 0, x[t])
