@@ -75,7 +75,7 @@ def _write_row(split: Split, address: Affine, access: Access, value: Value) -> b
         split.group.on_access(split, access, found, address)
     if split.group.hooks.store is not None:
         split.group.hooks.store(split, access, found, address, (value,))
-    split.group.memory.change(found)
+    split.group.memory.change(found, address, access.nbytes)
     shape = (lanes.nb, lanes.P)
     target: np.ndarray = np.ndarray(shape, access.numpy, found.data, address.b - found.base, (address.a, address.l))
     target[...] = array_of(value, access.dtype)
@@ -171,7 +171,7 @@ def _write_all(split: Split, address: Value, access: Access, found: Allocation, 
     access.writable = found
     if split.group.hooks.store is not None:
         split.group.hooks.store(split, access, found, address, values)
-    split.group.memory.change(found)
+    split.group.memory.change(found, address, access.nbytes)
     for k, value in enumerate(values):
         write(split, address + k * access.itemsize if k else address, access, found, value)
 

@@ -63,7 +63,7 @@ def _update(
     before = memory[where]
     old = _apply(access.op.attr["op"], memory, where, given)
     if memory[where].tobytes() != before.tobytes():
-        split.group.memory.change(found)
+        split.group.memory.change(found, address, access.nbytes)
     if split.group.hooks.atomic is not None:
         wrote = active
         if access.op.attr["op"] == "cas":

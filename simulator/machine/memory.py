@@ -213,6 +213,8 @@ class Memory:
     def __init__(self) -> None:
         self.allocations: list[Allocation] = []
         self.changes = 0
+        self.news: list[tuple[Allocation, Any, int]] | None = None
+        """What was written where, while anybody sleeps until it is (see ``sleepers``)."""
         self._bases: list[int] = []
         self._top = GLOBAL_BASE
         self._flagged: list[tuple[np.ndarray, np.ndarray]] = []
@@ -229,10 +231,12 @@ class Memory:
         place = self.allocations.index(allocation)
         del self.allocations[place], self._bases[place]
 
-    def change(self, allocation: Allocation) -> None:
-        """Somebody writes to an allocation: who spins on it has something to look at."""
+    def change(self, allocation: Allocation, address: Any, nbytes: int) -> None:
+        """Somebody writes bytes at addresses in an allocation: who spins on them has something to look at."""
         self.changes += 1
         allocation.changed = self.changes
+        if self.news is not None:
+            self.news.append((allocation, address, nbytes))
 
     def find(self, low: int, high: int) -> Allocation | None:
         """The allocation that holds bytes low..high (high excluded), if one does."""

@@ -17,7 +17,8 @@ import numpy as np
 from simulator.machine import grids, warp, whereabouts
 from simulator.machine.group import Group
 from simulator.machine.order import Pick
-from simulator.machine.spinning import Rounds, Sleepers
+from simulator.machine.sleepers import Sleepers
+from simulator.machine.spinning import Rounds
 from simulator.machine.split import Split
 from simulator.machine.whereabouts import by_operation
 from simulator.program import Op, Term
@@ -32,7 +33,7 @@ class Splits:
         self.program = group.program
         self.pick = pick
         self.awake: list[Split] = []
-        self.sleepers = Sleepers(group.code)
+        self.sleepers = Sleepers(group.code, group.memory)
         self.waiting: list[Split] = []
         self.rounds = Rounds(group.code)
         self.mates: defaultdict[tuple[int, int], list[Split]] = defaultdict(list)
@@ -44,10 +45,10 @@ class Splits:
         """Run to the end, from the kernel's entry or from where a wave handed over."""
         for split in self._fresh() if splits is None else splits:
             self._join(split)
-        memory, sleepers = self.group.memory, self.sleepers
+        sleepers = self.sleepers
         while True:
             if sleepers.naps:
-                self.awake += sleepers.wake(memory.changes)
+                self.awake += sleepers.wake()
             if self.awake:
                 split = self.pick(self.awake)
                 if sleepers.woken and sleepers.sleeps_on(split):
@@ -107,6 +108,7 @@ class Splits:
     def _step(self, split: Split) -> None:
         """One segment of one split; a whole warp goes on to where its turn could make a difference."""
         group, blocks, unseen, naps = self.group, self.code.blocks, self.code.unseen, self.sleepers.naps
+        overheard = self.sleepers.eavesdropper.warps
         while True:
             group.steps -= 1
             if group.steps < 0:
@@ -118,7 +120,10 @@ class Splits:
                     self._wait(split, segment.sync)
                     return
                 assert segment.function is not None
-                segment.function(split, split.values)
+                if split.warp in overheard:
+                    self.sleepers.eavesdropper.run(segment.function, split)
+                else:
+                    segment.function(split, split.values)
                 split.segment += 1
                 if split.segment < len(segments):
                     return
@@ -172,9 +177,8 @@ class Splits:
         """At the entry of a block: lanes of a warp that stand there go on together, and who comes round sleeps."""
         if split.mask is not None:
             split = self._meet(split)
-        if self.rounds.comes_round(split):
+        if self.rounds.comes_round(split) and self.sleepers.add(split):
             self.awake.remove(split)
-            self.sleepers.add(split)
 
     def _meet(self, split: Split) -> Split:
         mates = self.mates[split.warp]

@@ -12,7 +12,7 @@ from numba import cuda
 
 from simulator import SimulationError, simulate
 from simulator.frontend import lower_kernel
-from simulator.machine import launch
+from simulator.machine import launch, sleepers
 from simulator.machine.flow import flow_of
 from simulator.machine.observer import Observer
 from simulator.machine.order import PATIENCE
@@ -105,12 +105,70 @@ def test_a_lock_whose_loop_counts_is_left_to_patience(order: Any) -> None:
     assert requests < 4 * PATIENCE  # not so many for each of the lanes
 
 
+@pytest.mark.parametrize("blocks", [5, 64, 300])
 @pytest.mark.parametrize("order", ORDERS)
-def test_a_chain_of_blocks(order: Any) -> None:
-    flags, total = zeros(64, "i4"), zeros(64)
-    requests = atomics(look_back, 64, 32, flags, total, order=order)
-    assert total.tolist() == np.cumsum(np.arange(64)).tolist()
-    assert requests <= 64 * (2 * 64 + 4)
+def test_a_chain_of_blocks(order: Any, blocks: int) -> None:
+    flags, total = zeros(blocks, "i4"), zeros(blocks)
+    requests = atomics(look_back, blocks, 32, flags, total, order=order)
+    assert total.tolist() == np.cumsum(np.arange(blocks)).tolist()
+    assert requests <= 12 * blocks + 64  # whom nobody writes to sleeps; and a wave takes a while to give up
+
+
+@cuda.jit
+def passed_on(boxes, after, out):
+    """Each thread waits for a word in its own box, whatever its neighbours do, and passes it on."""
+    t = cuda.grid(1)
+    while cuda.atomic.add(boxes, t, 0) == 0:
+        pass
+    out[t] = cuda.atomic.add(boxes, t, 0)
+    if after[t] >= 0:
+        cuda.atomic.exch(boxes, after[t], out[t] + 1)
+
+
+@cuda.jit
+def read_on_one_side(x, chosen, boxes, out):
+    """Lanes part within the loop, and each side reads its own array."""
+    t = cuda.grid(1)
+    going = True
+    while going:
+        if chosen[t] % 2 == 0:
+            going = cuda.atomic.add(boxes, 40 * chosen[t], 0) == 0
+        else:
+            going = cuda.atomic.add(x, 40 * chosen[t], 0) == 0
+    out[t] = 1
+    if chosen[t] < 9:
+        cuda.atomic.exch(x, 40 * chosen[t] + 40, 1)
+        cuda.atomic.exch(boxes, 40 * chosen[t] + 40, 1)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("values", ["affine", "vector"])
+def test_each_lane_watches_its_own(order: Any, values: str) -> None:
+    numbers = np.random.default_rng(3)
+    for blocks, threads in ((1, 20), (3, 40), (2, 96)):
+        count = blocks * threads
+        way = numbers.permutation(count)
+        after = np.full(count, -1)
+        after[way[:-1]] = way[1:]
+        boxes, out = zeros(count, "i4"), zeros(count, "i4")
+        boxes[way[0]] = 1
+        requests = atomics(passed_on, blocks, threads, boxes, after, out, order=order, values=values)
+        assert out[way].tolist() == list(range(1, count + 1))
+        assert requests < 32 * 12 * count
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_lanes_that_part_in_the_loop_watch_what_each_side_reads(order: Any) -> None:
+    chosen = np.random.default_rng(5).integers(0, 10, 96)
+    chosen[:10] = range(10)
+    x, boxes, out = zeros(400, "i4"), zeros(400, "i4"), zeros(96, "i4")
+    boxes[0] = 1
+    simulate(read_on_one_side, orders=(order,), max_steps=60_000)[2, 48](x, chosen, boxes, out)
+    assert out.all()
+    boxes[:] = x[:] = 0
+    boxes[0] = 1
+    with pytest.raises(SimulationError, match="round a loop in which nothing changes any more"):
+        simulate(read_on_one_side, orders=(order,), max_steps=10**12)[2, 48](x, np.maximum(chosen, 1), boxes, out)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -334,8 +392,12 @@ def read_by_the_outer_loop(flag, done, x, out):
         out[0] = attempts + some
 
 
+@pytest.mark.parametrize("small", [sleepers.SMALL, 0])
 @pytest.mark.parametrize("order", ["waves", "first", "last", "round-robin", *range(12)])
-def test_who_sleeps_wakes_though_another_never_sleeps(order: str | int) -> None:
+def test_who_sleeps_wakes_though_another_never_sleeps(
+    order: str | int, small: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sleepers, "SMALL", small)
     for kernel, sizes in ((two_arrays_by_one_load, (1, 1, 1, 2, 4, 1)), (read_by_the_outer_loop, (1, 2, 4, 1))):
         checked = simulate(kernel, check=True, orders=(order,), max_steps=20_000)
         trace = checked[1, 96](*(np.zeros(size, np.int32) for size in sizes))

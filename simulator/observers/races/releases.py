@@ -44,10 +44,13 @@ class Known:
         return times
 
     def with_all_of(self, other: Known) -> Known:
-        """What both know; itself if that is no more."""
+        """What both know; one of the two if that is no more: who hands a lock on then holds the same objects, and
+        ``_learn_all`` need not look inside."""
         mine, others = self.times(), other.times()
         if other.grid <= self.grid and (others <= mine).all():
             return self
+        if self.grid <= other.grid and (mine <= others).all():
+            return other
         return Known(self.padded, 0, 0, np.maximum(mine, others), max(self.grid, other.grid))
 
 
