@@ -13,6 +13,7 @@ from pathlib import PurePath
 
 Line = tuple[str, int]
 """Name of a source file without its folders, and line: compilers spell folders their own way."""
+NO_LINE: Line = ("", 0)
 
 
 class NotCompiled(Exception):
@@ -40,18 +41,13 @@ class MachineCode:
     ptx: str
     assemble: Callable[[str], str]
 
-    def float64_lines(self) -> frozenset[Line]:
-        """The lines of the source whose compiled code computes in float64."""
-        return frozenset(line for line, _ in self._float64() if line[1])
+    def float64_instructions(self) -> frozenset[tuple[Line, str]]:
+        """The instructions (add, fma, div, …) that compute in float64, each with its line of the source.
 
-    def float64_moved(self) -> frozenset[str]:
-        """The float64 instructions (add, fma, div, …) that the compiler moved, as out of a loop: they have no line."""
-        return frozenset(name for line, name in self._float64() if not line[1])
-
-    def _float64(self) -> Iterator[tuple[Line, str]]:
-        for line, text in _instructions(self.ptx):
-            if found := _FLOAT64.match(text):
-                yield line, found["name"] or "cvt"
+        What the compiler moved, as out of a loop, has ``NO_LINE``.
+        """
+        found = ((line if line[1] else NO_LINE, _FLOAT64.match(text)) for line, text in _instructions(self.ptx))
+        return frozenset((line, match["name"] or "cvt") for line, match in found if match)
 
     def resources(self) -> Resources:
         """Registers and memory, as the assembler reports them.
@@ -88,7 +84,7 @@ def _instructions(ptx: str) -> Iterator[tuple[Line, str]]:
     names = {
         int(number): PurePath(path).name for number, path in re.findall(r'^\s*\.file\s+(\d+)\s+"([^"]*)"', ptx, re.M)
     }
-    line: Line = ("", 0)
+    line = NO_LINE
     for text in map(str.strip, ptx.splitlines()):
         if text.startswith((".loc ", ".loc\t")):  # .local declares memory
             _, file, number, *_ = text.split()

@@ -126,7 +126,7 @@ def words(value: Any, known: tuple[str, ...]) -> tuple[str, ...]:
     if not isinstance(given, list | tuple):
         raise TypeError(f"a list of words, not {value!r}")
     for word in given:
-        if word not in known:
+        if not isinstance(word, str) or word not in known:
             raise ValueError(f"there is no {word!r}; {_meant(word, known)}")
     return tuple(given)
 

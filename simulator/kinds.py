@@ -65,8 +65,9 @@ KINDS: Mapping[str, Kind] = {
         "compare",
         2,
         1,
-        ("how", "unordered"),
-        "how: lt le gt ge eq ne.  unordered: the answer when an operand is NaN (Python's != is ne with True)",
+        ("how", "unordered", "implied"),
+        "how: lt le gt ge eq ne.  unordered: the answer when an operand is NaN (Python's != is ne with True);"
+        " implied: the source does not say it (debug=True asks whether a divisor is 0)",
     ),
     "classify": Kind("compare", 1, 1, ("fn",), "fn: isnan isinf isfinite signbit"),
     # -- math: floats

@@ -93,9 +93,13 @@ class Pos:
 
 @dataclass(frozen=True, slots=True)
 class Const:
-    """A slot that starts with a constant: int, float or bool, already in the range of the slot's dtype."""
+    """A slot that starts with a constant: int, float or bool, already in the range of the slot's dtype.
+
+    ``source`` is the dtype that it had in the source, where another dtype made it float64.
+    """
 
     value: int | float | bool
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +232,8 @@ class Program:
     allocs: dict[str, Alloc] = field(default_factory=dict)
     doubles: set[int | Pos] = field(default_factory=set)
     """What the source casts to float64 by name, as ``float64(x)``: the slots of the results, and where."""
+    floats: set[int] = field(default_factory=set)
+    """What the source makes float64 without its name, by ``float(x)``: the slots of the results."""
     uncalled: list[tuple[str, Pos]] = field(default_factory=list)
     """Synchronising functions that the source names and does not call: ``cuda.syncthreads`` without parentheses."""
     machine_code: Callable[[tuple[int, int]], MachineCode] | None = field(default=None, repr=False)
@@ -247,9 +253,9 @@ class Program:
         self.slots.append(Slot(dtype, name, init))
         return len(self.slots) - 1
 
-    def const(self, dtype: str, value: int | float | bool) -> int:
+    def const(self, dtype: str, value: int | float | bool, source: str = "") -> int:
         """The slot that holds this constant."""
-        return self.slot(dtype, "", Const(value))
+        return self.slot(dtype, "", Const(value, source))
 
     def ops(self) -> Iterator[Op]:
         """All operations, block by block."""

@@ -7,7 +7,7 @@ only state is the list of the ``record`` block that is open in the current conte
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -132,12 +132,20 @@ def _names(orders: Sequence[str | int] | None, seed: int) -> tuple[str | int, ..
     """The orders as a tuple, each known."""
     if orders is None:
         return None
-    if not isinstance(orders, str | int | Iterable):
+    names = (orders,) if isinstance(orders, str | int) else _items(orders)
+    if names is None:
         raise TypeError(f"orders is a list of names and seeds, not {orders!r}")
-    names = (orders,) if isinstance(orders, str | int) else tuple(orders)
     for name in names:
         order_of(name, seed)
     return names or None
+
+
+def _items(values: Any) -> tuple[Any, ...] | None:
+    """What can be gone through, as a tuple; None if it cannot (an array without axes says that it can)."""
+    try:
+        return tuple(values)
+    except TypeError:
+        return None
 
 
 def _keep(keep: str | Sequence[int]) -> str | tuple[int, ...]:
@@ -146,9 +154,10 @@ def _keep(keep: str | Sequence[int]) -> str | tuple[int, ...]:
         if keep != "auto":
             raise ValueError(f'keep is "auto" or a list of block numbers, not {keep!r}')
         return keep
-    if not isinstance(keep, Iterable):
+    blocks = _items(keep)
+    if blocks is None:
         raise TypeError(f'keep is "auto" or a list of block numbers, not {keep!r}')
-    return tuple(integer("a block number in keep", block) for block in keep)
+    return tuple(integer("a block number in keep", block) for block in blocks)
 
 
 def _values(values: str) -> str:
@@ -160,7 +169,9 @@ def _values(values: str) -> str:
 
 def _watch(watch: str | Sequence[str]) -> tuple[str, ...]:
     """Names to watch."""
-    names = (watch,) if isinstance(watch, str) else tuple(watch) if isinstance(watch, Iterable) else (watch,)
+    names = (watch,) if isinstance(watch, str) else _items(watch)
+    if names is None:
+        names = (watch,)
     for name in names:
         if not isinstance(name, str):
             raise TypeError(f"watch is a list of names of variables; {name!r} is not a name")

@@ -6,7 +6,6 @@ against what would do, with the stride that explains them.
 
 from __future__ import annotations
 
-import linecache
 import re
 from collections.abc import Callable
 from typing import Any
@@ -32,30 +31,21 @@ def _float64(fault: Fault, words: Words) -> Said:
     facts, place = fault.facts, fault.places[0]
     cause, mend = _CAUSES[facts["how"]](facts, place.pos)
     work = facts["work"]
-    where = f"; line {work.line} then computes in float64" if work is not None else ", so this line computes in float64"
+    line = f"line {work.line}" if work is not None else "this line"
+    where = f", so {line} computes in float64"
     doubt = "" if facts["confirmed"] else " (as typed: not confirmed in compiled code, for there is no compiler here)"
     return f"{at(place.pos)}: {cause}{where}{doubt}", mend
 
 
 def _literal(facts: dict[str, Any], pos: Pos) -> Said:
-    number = _as_written(facts["what"], pos)
-    kind = "an integer, which beside a float becomes float64" if "." not in number and "e" not in number else "float64"
-    if facts["use"] == "mov" and facts["code"]:
-        name, _, part = facts["code"].partition(".")
+    number = facts["what"]
+    kind = "an integer, which beside a float becomes float64" if facts["code"] else "float64"
+    if facts["name"]:
+        name, _, part = facts["name"].partition(".")
         if part in ("real", "imag"):
             return f"{name} is complex128, as every complex number of Python is", f"write {name} = complex64(…)"
         return f"{name} starts as {number}, which is {kind}", f"write {name} = float32({number})"
     return f"the literal {number} is {kind}", f"write float32({number})"
-
-
-def _as_written(value: Any, pos: Pos) -> str:
-    """A constant as the source line has it: 2.0 may be a 2 there."""
-    line = linecache.getline(pos.file, pos.line)
-    text = repr(value)
-    whole = str(int(value)) if isinstance(value, float) and value.is_integer() else text
-    if text not in line and re.search(rf"(?<![\w.]){re.escape(whole)}(?![\w.])", line):
-        return whole
-    return text
 
 
 def _integer(facts: dict[str, Any], pos: Pos) -> Said:
@@ -64,7 +54,7 @@ def _integer(facts: dict[str, Any], pos: Pos) -> Said:
     if facts["use"] in ("sqrt", "math", "rsqrt", "round"):
         return f"a function of floats is given an integer ({what} is {kind}), which becomes float64", f"pass {cast}"
     if facts["beside"]:
-        return f"{what} is {kind}, which beside a float32 becomes float64", f"write {cast}"
+        return f"{what} is {kind}, which beside a {TYPES[facts['beside']]} becomes float64", f"write {cast}"
     if facts["use"] == "div":
         return f"/ divides integers ({what} is {kind}), which gives float64", f"divide as {cast} / float32(…)"
     return f"{what} is {kind} and meets another integer type as float64", "cast both to one integer type"

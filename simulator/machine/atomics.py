@@ -128,7 +128,7 @@ def _chain(how: str, start: Any, operands: list[np.ndarray]) -> np.ndarray:
     if how == "cas":
         chain[1:] = operands[1][0] if start == operands[0][0] else start
     elif how != "exch":
-        chain = _CHAINS[how].accumulate(chain)
+        chain = _CHAINS[how].accumulate(chain, dtype=chain.dtype)  # NumPy would add up int32 as int64
     return chain
 
 

@@ -58,6 +58,23 @@ def test_atomics_of_colliding_lanes(way: Way, name: str, slots: int) -> None:
             assert len(set(seen[k::slots].tolist())) == len(seen[k::slots])  # and no two saw the same
 
 
+@every_way
+@pytest.mark.parametrize("slots", [1, 3])
+@pytest.mark.parametrize("dtype", ["i4", "u4", "i8", "u8"])
+@pytest.mark.parametrize("name", ["add", "sub"])
+def test_sums_wrap(way: Way, name: str, dtype: str, slots: int) -> None:
+    numbers = np.random.default_rng(1).integers(np.iinfo(dtype).min, np.iinfo(dtype).max, 90, dtype)
+    memory, seen = numbers[:slots].copy(), zeros(90, dtype)
+    run(atomic_kernel(name), 3, 32, numbers, memory, seen, **way)
+    sign = 1 if name == "add" else -1
+    bits = 8 * memory.itemsize
+    for k in range(slots):
+        total = int(numbers[k]) + sign * sum(map(int, numbers[k::slots]))
+        assert (int(memory[k]) - total) % 2**bits == 0
+        saw = np.append(seen[k::slots], memory[k]).astype(f"u{memory.itemsize}")
+        assert numbers[k].astype(saw.dtype) in saw
+
+
 @cuda.jit
 def exchanged(x, slot, seen):
     t = cuda.grid(1)

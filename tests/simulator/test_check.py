@@ -89,6 +89,12 @@ def order_of_warps(order: str | int, blocks: int = 4) -> list[int]:
     return log.tolist()
 
 
+def test_an_array_without_axes_is_no_list() -> None:
+    for options, said in (({"orders": np.array(0.0)}, "orders is a list"), ({"keep": np.array(1)}, "keep is")):
+        with pytest.raises(TypeError, match=said):
+            simulate(lambda: None, **options)  # type: ignore[arg-type]
+
+
 def test_named_orders() -> None:
     everybody = [0, 1, 100, 101, 200, 201, 300, 301]
     assert order_of_warps("first") == everybody

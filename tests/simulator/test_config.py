@@ -6,11 +6,12 @@ import linecache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.config import KEYS, Config, ConfigError, find, read
+from simulator.config import KEYS, Config, ConfigError, find, read, words
 from simulator.findings import KINDS, SEVERITIES, Finding, Site
 from simulator.judgement import judge
 
@@ -43,6 +44,12 @@ def test_a_word_may_stand_without_its_list() -> None:
     assert read({"fail-on": "note", "ignore": "overflow", "orders": "last"}, FILE) == Config(
         ("note",), ("overflow",), ("last",), file=FILE
     )
+
+
+def test_words_are_texts() -> None:
+    for word in (np.zeros(2, np.float16), 3, None, ["deadlock"]):
+        with pytest.raises(ValueError, match="there is no "):
+            words([word], KINDS)
 
 
 def test_the_nearest_file_with_the_table_counts(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def rooted_twin(a, out):
     ("kernel", "text", "cause", "mend"),
     [
         (literal, "0.1", "the literal 0.1 is float64, so this line", "float32(0.1)"),
-        (accumulator, "total = 0.0", "total starts as 0.0, which is float64; line", "total = float32(0.0)"),
+        (accumulator, "total = 0.0", "total starts as 0.0, which is float64, so line", "total = float32(0.0)"),
         (divided, "shape[0]", "a.shape[0] is int64, which beside a float32 becomes float64", "float32(a.shape[0])"),
         (integers, "/ a.size", "/ divides integers", "float32("),
         (rooted, "sqrt", "a function of floats is given an integer", "float32("),
@@ -134,7 +134,7 @@ def test_a_line_that_the_compiler_folds_back_is_no_finding() -> None:
             out[i] = a[i] * 0.5
 
     args = x(), np.zeros(250, np.float32)
-    assert [chain.asked for chain in chains(lower_kernel(half, args)) if chain.worked] == [False]
+    assert [chain.asked for chain in chains(lower_kernel(half, args)) if chain.work] == [False]
     assert found(half, (4, 64), *args) == []
 
 
@@ -219,12 +219,12 @@ def test_the_line_that_then_computes_comes_later() -> None:
     def two_causes(a, out):
         i = cuda.grid(1)
         mean = a[0] / a.size
-        scaled = mean + 0.1
-        out[i] = scaled * a[i]
+        scale = 0.1
+        out[i] = (mean + scale) * a[i]
 
     kernel = two_causes
-    literal = next(f for f in found(kernel, (1, 64), x(), np.zeros(64, np.float32)) if "literal" in f.message)
-    assert f"line {line_of(kernel, 'out[i] =')} then computes in float64" in literal.message
+    literal = next(f for f in found(kernel, (1, 64), x(), np.zeros(64, np.float32)) if "0.1" in f.message)
+    assert f"so line {line_of(kernel, 'out[i] =')} computes in float64" in literal.message
 
 
 def test_what_the_compiler_moves_out_of_a_loop() -> None:
@@ -251,7 +251,7 @@ def test_a_constant_with_a_name() -> None:
 
     (finding,) = found(shifted, (4, 64), x(), np.zeros(250, np.float32))
     assert finding.lines == (line_of(shifted, "eps = 1e-6"),) and finding.mend == "write eps = float32(1e-06)"
-    assert f"line {line_of(shifted, 'a[i] + eps')} then computes in float64" in finding.message
+    assert f"so line {line_of(shifted, 'a[i] + eps')} computes in float64" in finding.message
 
 
 def test_each_line_that_brings_float64_is_told_once() -> None:

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from simulator import simulate
 from simulator.__main__ import main
-from simulator.compiled import MachineCode, NotCompiled, Resources
+from simulator.compiled import NO_LINE, MachineCode, NotCompiled, Resources
 from simulator.cost.cards import CAPABILITIES, CARDS, card
 from simulator.cost.occupancy import occupancy
 from simulator.cost.profile import profile
@@ -185,8 +185,9 @@ PTX = """
 
 def test_lines_that_compute_in_float64() -> None:
     code = MachineCode(PTX, lambda _: "ptxas info: Used 40 registers, 16 bytes stack frame, 8 bytes spill stores")
-    assert code.float64_lines() == {("k.py", 5), ("k.py", 6), ("k.py", 7)}
-    assert code.float64_moved() == {"div", "cvt"}
+    found = code.float64_instructions()
+    assert {line for line, _ in found} == {("k.py", 5), ("k.py", 6), ("k.py", 7), NO_LINE}
+    assert {name for line, name in found if line == NO_LINE} == {"div", "cvt"}
     assert code.resources() == Resources(registers=40, shared=256, local=16, spills=8)
 
 
@@ -202,7 +203,7 @@ def test_device_functions_compile_without_a_device() -> None:
     trace = simulate(kernel)[1, 32](np.ones(32, np.float32), np.zeros(32, np.float32))
     assert trace.machine_code is not None
     code = trace.machine_code((8, 0))
-    assert code.resources().registers > 0 and len(code.float64_lines()) == 1
+    assert code.resources().registers > 0 and len({line for line, _ in code.float64_instructions()}) == 1
 
 
 def test_kernels_without_source_compile_in_silence() -> None:

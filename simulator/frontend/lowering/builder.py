@@ -113,10 +113,15 @@ class Builder:
             return slot
         value = self.known(slot)
         if value is not None and folds(source, code):
-            return self.const(code, value)
+            return self.program.const(code, constant(value, code), self._written(slot) if code == "f8" else "")
         if self.program.slots[slot].init is not None:
             return self._launch_cast(slot, code)
         return self.op("cvt", code, slot, source=source)
+
+    def _written(self, slot: int) -> str:
+        """The dtype that a constant has in the source."""
+        init = self.program.slots[slot].init
+        return (isinstance(init, Const) and init.source) or self.dtype(slot)
 
     def _launch_cast(self, slot: int, code: str) -> int:
         """A conversion of a parameter or register is done once, when the kernel starts."""

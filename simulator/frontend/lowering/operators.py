@@ -151,7 +151,8 @@ def arithmetic(body: Body, kind: str, a: int, b: int) -> int:
     code = body.builder.dtype(a)
     fast = body.function.fast and kind == "div" and code == "f4"  # the approximate division never raises
     if body.function.checked and not fast and kind in ("div", "floordiv", "mod"):
-        zero = body.builder.op("cmp", code, b, body.builder.const(code, 0), result="b1", how="eq", unordered=False)
+        nothing = body.builder.const(code, 0)
+        zero = body.builder.op("cmp", code, b, nothing, result="b1", how="eq", unordered=False, implied=True)
         body.trap_if(zero, ZeroDivisionError, "division by zero")
     return body.builder.op(kind, code, a, b)
 

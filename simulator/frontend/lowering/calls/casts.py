@@ -22,8 +22,10 @@ def _cast(bound: Bound) -> Value:
     if isinstance(known, Known) and isinstance(known.value, str):  # float("inf")
         return bound.builder.const(bound.result, float(known.value))
     slot = bound.number("x", bound.result)
-    if bound.result == "f8" and isinstance(bound.call.target, ir.CastTo):  # not float(x), which means no width
+    if bound.result == "f8" and isinstance(bound.call.target, ir.CastTo):
         bound.builder.program.doubles |= {slot, bound.builder.pos}
+    elif bound.result == "f8":  # float(x), which means no width
+        bound.builder.program.floats.add(slot)
     return slot
 
 
