@@ -169,6 +169,15 @@ class OptionalType:
         return f"{self.of} or None"
 
 
+def present(kind: Type) -> Type:
+    """What a value of a type is where it is not None.
+
+    >>> str(present(OptionalType(Scalar("f4"))))
+    'float32'
+    """
+    return kind.of if isinstance(kind, OptionalType) else kind
+
+
 @dataclass(frozen=True, slots=True)
 class RangeType:
     """A range or its iterator, counting in ``code``."""

@@ -23,6 +23,9 @@ _NOISE = ("Failed in ", "[1] During: ", "[2] During: ", "- Resolution failure fo
 _END = ("During: ", 'File "', "There are ", "- Of which ", "Overload ", "raised from ", "Raised from ")
 _OBJECT = re.compile(r"Function\(<(?:built-in )?(?:function|class|ufunc) '?([\w.]+)'?(?: at 0x[0-9a-f]+)?>\)")
 
+_OWNER = re.compile(r"@[\w.<>]+\$\d+@")
+"""The function that a variable comes from (``places``)."""
+
 
 class DoesNotCompile(SimulationError):
     """Numba refuses the kernel.  ``reason`` is the gist of Numba's text, ``pos`` the line that it names."""
@@ -51,7 +54,7 @@ def reason_of(error: BaseException) -> str:
         if line.startswith(_END) or len(kept) == _LINES:
             break
         kept.append(line.removeprefix(">>> "))
-    return _OBJECT.sub(r"\1", " ".join(kept)).partition(" Raised from ")[0] or type(error).__name__
+    return _OWNER.sub("", _OBJECT.sub(r"\1", " ".join(kept))).partition(" Raised from ")[0] or type(error).__name__
 
 
 def place_of(error: BaseException, functions: Sequence[FunctionType]) -> Pos:

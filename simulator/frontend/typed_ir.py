@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from simulator.frontend.kernel_types import Signature, Type
+from simulator.frontend.places import Place
 
 # -------------------------------------------------------------------------------------------- static values
 
@@ -216,8 +217,7 @@ class Assign:
 
     target: str
     value: Expression
-    line: int
-    column: int | None = None
+    at: Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,8 +229,7 @@ class Store:
     static: Any
     value: str
     signature: Signature
-    line: int
-    column: int | None = None
+    at: Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +237,7 @@ class Jump:
     """Go to another block."""
 
     to: int
-    line: int
+    at: Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +247,7 @@ class Branch:
     condition: str
     yes: int
     no: int
-    line: int
+    at: Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +255,7 @@ class Return:
     """Leave the function."""
 
     value: str
-    line: int
+    at: Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +264,7 @@ class Raise:
 
     kind: type[BaseException]
     args: tuple[Any, ...]
-    line: int
+    at: Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +273,7 @@ class Print:
 
     args: tuple[str, ...]
     rest: str | None
-    line: int
+    at: Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +281,7 @@ class Rejected:
     """A statement that Numba types and has no code for."""
 
     reason: str
-    line: int
+    at: Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +289,7 @@ class Refused:
     """A statement that the simulator has no word for."""
 
     construct: str
-    line: int
+    at: Place
 
 
 Statement = Assign | Store | Jump | Branch | Return | Raise | Print | Rejected | Refused
@@ -319,14 +318,14 @@ class Function:
     checked: bool = False
     fast: bool = False
     of_numba: bool = False
-    uncalled: tuple[tuple[str, int], ...] = ()
-    """Barriers that the source names and does nothing with: name and line."""
+    uncalled: tuple[tuple[str, Place], ...] = ()
+    """Barriers that the source names and does nothing with: name and place."""
 
 
 def uses(statement: Statement) -> tuple[str, ...]:
     """The variables that a statement reads.
 
-    >>> uses(Assign("z", Build(("x", "y")), line=1))
+    >>> uses(Assign("z", Build(("x", "y")), Place(1)))
     ('x', 'y')
     """
     match statement:

@@ -4,8 +4,9 @@ It knows no front end and names no observer.  ``launch`` runs a program; ``Obser
 ``Fault`` is what it raises.
 
 * Scheduling: ``waves`` and ``splits`` run a ``group`` of blocks, a ``split`` at a time, in an ``order`` of choice;
-  ``spinning`` finds who goes round in vain and ``sleepers`` wakes them, ``grids`` has the barriers of the whole grid,
-  ``whereabouts`` says who stands where when nobody can go on.
+  ``gathering`` brings lanes together again that have parted, ``spinning`` finds who goes round in vain and
+  ``sleepers`` wakes them, ``grids`` has the barriers of the whole grid, ``whereabouts`` says who stands where when
+  nobody can go on.
 * Code: ``code`` makes Python of a program's blocks, by its ``flow`` of control.
 * Values: ``values`` has their forms, ``registers`` the special ones, ``operations`` what is computed, ``warp`` what
   lanes exchange; ``overflow`` and ``narrowing`` notice what gets lost; ``shadow`` carries a domain along.

@@ -5,6 +5,7 @@ Plain iterative data flow; programs have tens of blocks.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from simulator.kinds import SYNC
@@ -24,6 +25,8 @@ class Flow:
     dominators: dict[str, frozenset[str]]
     steering: dict[str, tuple[str, ...]]
     """Per block with an operation that waits: the branches that decide whether it is reached, outermost first."""
+    direct: dict[str, frozenset[str]]
+    """Per block: the branches of which one side surely leads to it and another one need not."""
     successors: dict[str, list[str]]
     predecessors: dict[str, list[str]]
     loops: dict[str, frozenset[str]]
@@ -31,6 +34,8 @@ class Flow:
     alone: frozenset[str]
     """The heads of loops in which lanes neither ask who is with them nor meet at a barrier: what they do there hangs on
     their variables and on memory alone."""
+    sequence: dict[str, int]
+    """A number per block, such that lanes come to a smaller one first, and leave a loop to a greater one."""
 
     def live_before(self, program: Program, label: str, index: int) -> frozenset[int]:
         """Slots live before operation ``index`` of a block."""
@@ -45,6 +50,16 @@ class Flow:
             live -= set(op.dst)
             live |= set(op.src)
         return frozenset(slot for slot in live if program.slots[slot].init is None)
+
+    def controlling(self, label: str) -> tuple[str, ...]:
+        """The branches that decide whether a block is reached, outermost first: control dependence, with all that it
+        depends on itself."""
+        found, todo = set[str](), [label]
+        while todo:
+            new = self.direct[todo.pop()] - found
+            found |= new
+            todo += new
+        return tuple(sorted(found, key=lambda k: (len(self.dominators[k]), k)))
 
     def way_round(self, head: str) -> frozenset[str]:
         """All blocks through which lanes that stand at ``head`` can come back there: of outer loops, too."""
@@ -79,12 +94,28 @@ def _analyse(program: Program) -> Flow:
     before = {label: found for label, found in predecessors.items() if label != program.entry}
     dominators = _dominators(list(program.blocks), before, program.entry)
     ipdom = {label: _nearest(postdominators, label) for label in program.blocks}
-    steering = _steering(program, successors, postdominators, dominators)
+    direct = _direct(successors, postdominators)
     loops = _loops(predecessors, dominators)
     company = {label for label, block in program.blocks.items() if any(op.kind in COMPANY for op in block.ops)}
     alone = frozenset(head for head, body in loops.items() if not body & company)
     live_in = _live_in(program, successors)
-    return Flow(live_in, ipdom, postdominators, dominators, steering, successors, predecessors, loops, alone)
+    steering: dict[str, tuple[str, ...]] = {}
+    flow = Flow(
+        live_in=live_in,
+        ipdom=ipdom,
+        postdominators=postdominators,
+        dominators=dominators,
+        steering=steering,
+        direct=direct,
+        successors=successors,
+        predecessors=predecessors,
+        loops=loops,
+        alone=alone,
+        sequence=_sequence(program.entry, successors, loops),
+    )
+    waiting = (label for label, block in program.blocks.items() if any(op.kind in SYNC for op in block.ops))
+    steering.update({label: flow.controlling(label) for label in waiting})
+    return flow
 
 
 def _reached(start: str, neighbours: dict[str, list[str]]) -> frozenset[str]:
@@ -95,6 +126,28 @@ def _reached(start: str, neighbours: dict[str, list[str]]) -> frozenset[str]:
         found |= new
         todo += new
     return frozenset(found)
+
+
+def _sequence(entry: str, successors: dict[str, list[str]], loops: dict[str, frozenset[str]]) -> dict[str, int]:
+    """Blocks in reverse post-order; ways out of loops are followed first, so that they come last."""
+
+    def ways(label: str) -> Iterator[str]:
+        around = [body for body in loops.values() if label in body]
+        return iter(sorted(successors[label], key=lambda to: sum(to in body for body in around)))
+
+    order: list[str] = []
+    seen = {entry}
+    stack = [(entry, ways(entry))]
+    while stack:
+        label, left = stack[-1]
+        to = next((to for to in left if to not in seen), None)
+        if to is None:
+            order.append(label)
+            stack.pop()
+        else:
+            seen.add(to)
+            stack.append((to, ways(to)))
+    return {label: number for number, label in enumerate(reversed(order))}
 
 
 def _loops(predecessors: dict[str, list[str]], dominators: dict[str, frozenset[str]]) -> dict[str, frozenset[str]]:
@@ -113,30 +166,16 @@ def _loops(predecessors: dict[str, list[str]], dominators: dict[str, frozenset[s
     return found
 
 
-def _steering(
-    program: Program,
-    successors: dict[str, list[str]],
-    postdominators: dict[str, frozenset[str]],
-    dominators: dict[str, frozenset[str]],
-) -> dict[str, tuple[str, ...]]:
-    """Control dependence, with all that it depends on itself, of the blocks in which lanes wait."""
-    direct: dict[str, set[str]] = {label: set() for label in program.blocks}
+def _direct(successors: dict[str, list[str]], postdominators: dict[str, frozenset[str]]) -> dict[str, frozenset[str]]:
+    """Control dependence."""
+    found: dict[str, set[str]] = {label: set() for label in successors}
     for branch, targets in successors.items():
         if len(targets) > 1:
             for to in targets:
                 for label in postdominators[to] - {EXIT}:
                     if label == branch or label not in postdominators[branch]:
-                        direct[label].add(branch)
-    found = {}
-    for label, block in program.blocks.items():
-        if any(op.kind in SYNC for op in block.ops):
-            steering, todo = set[str](), [label]
-            while todo:
-                new = direct[todo.pop()] - steering
-                steering |= new
-                todo += new
-            found[label] = tuple(sorted(steering, key=lambda k: len(dominators[k])))
-    return found
+                        found[label].add(branch)
+    return {label: frozenset(branches) for label, branches in found.items()}
 
 
 def _successors(program: Program, label: str) -> list[str]:

@@ -19,10 +19,16 @@ SHORTEST = 16
 _rank = attrgetter("rank")
 
 
+SCATTER = 64
+"""One turn in so many, ``round-robin`` and ``random`` let a split go ahead of others of its warp that are behind."""
+
+
 class Pick:
     """Chooses who goes next: ``first``, ``last``, ``round-robin`` (everybody in turn) or ``random`` with a seed.
 
-    ``first`` lets the lowest lane run as far as it can, ``last`` the highest.
+    ``first`` lets the lowest lane run as far as it can, ``last`` the highest.  The others choose a split and, mostly,
+    let the one of its warp that is farthest behind go in its place, as hardware brings lanes together again: else each
+    would go the whole way alone.
     """
 
     def __init__(self, order: str, seed: int = 0) -> None:
@@ -56,6 +62,12 @@ class Pick:
             self._favourite, self._turns = chosen, 0
         self._turns += 1
         return chosen
+
+    def gathers(self) -> bool:
+        """Shall who is behind go in place of who was chosen?  Not always: who is behind may wait for others."""
+        if self.order == "random":
+            return self._random.random() * SCATTER > 1
+        return self.order == "round-robin" and self._turns % SCATTER != 0
 
     def progress(self) -> None:
         """Somebody waits or has left: nobody rests any more."""

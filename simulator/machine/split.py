@@ -33,12 +33,12 @@ class Split:
     ``block`` and ``segment`` say where; ``mask`` is None when every lane of ``lanes`` is here, else a bool array of
     shape (blocks, threads); ``waiting`` is the synchronising operation that it stands at.  ``rank`` is the number of
     its first active lane among those of the launch, and ``tired`` how often it has run without an end in sight, where a
-    scheduler asks for it.
+    scheduler asks for it; ``points`` are where it expects lanes from which it has parted (see ``gathering``).
     """
 
     __slots__ = (
-        "_box", "_boxed", "block", "group", "join", "lanes", "mask", "rank", "segment", "tired", "values", "waiting",
-        "warp",
+        "_box", "_boxed", "block", "group", "join", "lanes", "mask", "points", "rank", "segment", "tired", "values",
+        "waiting", "warp",
     )  # fmt: skip
 
     def __init__(
@@ -58,6 +58,7 @@ class Split:
         self.group = group
         self.join = join
         self.waiting: Op | None = None
+        self.points: tuple[tuple[str, int], ...] = ()
         self.rank = self.tired = 0
         self.warp = (lanes.first_block, lanes.first_thread // 32)
         self._boxed: np.ndarray | None = None

@@ -15,6 +15,7 @@ from collections import defaultdict
 import numpy as np
 
 from simulator.machine import grids, warp, whereabouts
+from simulator.machine.gathering import Gathering
 from simulator.machine.group import Group
 from simulator.machine.order import Pick
 from simulator.machine.sleepers import Sleepers
@@ -36,6 +37,7 @@ class Splits:
         self.sleepers = Sleepers(group.code, group.memory)
         self.waiting: list[Split] = []
         self.rounds = Rounds(group.code)
+        self.gathering = Gathering(group.code.flow)
         self.mates: defaultdict[tuple[int, int], list[Split]] = defaultdict(list)
         """The splits of each warp, wherever they are."""
         self.going: defaultdict[int, int] = defaultdict(int)
@@ -50,7 +52,7 @@ class Splits:
             if sleepers.naps:
                 self.awake += sleepers.wake()
             if self.awake:
-                split = self.pick(self.awake)
+                split = self._next()
                 if sleepers.woken and sleepers.sleeps_on(split):
                     self.awake.remove(split)
                 else:
@@ -61,6 +63,15 @@ class Splits:
                 raise whereabouts.never_arrive(self.group, self.waiting, self._absent)
             else:
                 return
+
+    def _next(self) -> Split:
+        """Who gets a turn: the choice of the order, or who is farthest behind in its warp."""
+        split = self.pick(self.awake)
+        mates = self.mates[split.warp]
+        if len(mates) == 1 or not (self.pick.gathers() and self.gathering.has_patience(split.warp)):
+            return split
+        naps = self.sleepers.naps
+        return self.gathering.behind([mate for mate in mates if mate.waiting is None and mate not in naps])
 
     def _stir(self) -> None:
         """Everybody sleeps or waits: the verdict, unless something has changed or the launch may run for ever."""
@@ -107,6 +118,8 @@ class Splits:
 
     def _step(self, split: Split) -> None:
         """One segment of one split; a whole warp goes on to where its turn could make a difference."""
+        if split.points:
+            self.gathering.go_on(split, self.mates[split.warp])
         group, blocks, unseen, naps = self.group, self.code.blocks, self.code.unseen, self.sleepers.naps
         overheard = self.sleepers.eavesdropper.warps
         while True:
@@ -167,6 +180,7 @@ class Splits:
             self.group.hooks.branch(split, term, taken, fallen)
         other = Split(term.to[0], taken, split.values[:], split.lanes, self.group)
         other.tired = split.tired
+        self.gathering.part(split, other, split.block)
         split.mask, split.block = fallen, term.to[1]
         self._join(other)
         self._rank(split)
@@ -185,6 +199,7 @@ class Splits:
         for other in mates:
             if other is not split and other.block == split.block and other.segment == 0 and other.waiting is None:
                 other.absorb(split, self.code.flow.live_in[split.block])
+                self.gathering.meet(other, split)
                 self._rank(other)
                 self._halt(split)
                 mates.remove(split)
@@ -332,6 +347,7 @@ class Splits:
         first = splits[0]
         for other in splits[1:]:
             first.absorb(other, self.code.live(first.block, first.segment))
+            self.gathering.meet(first, other)
             self.waiting.remove(other)
             self.mates[other.warp].remove(other)
         return first

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import dis
 from collections import defaultdict
+from dataclasses import replace
 from types import CodeType
+
+from simulator.frontend import typed_ir as ir
 
 _OPERATIONS = {
     "BINARY_SUBSCR": "item",
@@ -20,6 +23,31 @@ _OPERATIONS = {
     "COMPARE_OP": "binary",
     "IS_OP": "binary",
 }
+
+
+def add_columns(result: ir.Function, code: CodeType) -> None:
+    """Give assignments and stores their column; the code knows nothing of those of inlined functions."""
+    kinds = {ir.Item: "item", ir.Call: "call", ir.Binary: "binary"}
+    places: list[tuple[int, int]] = []
+    operations: list[tuple[int, str]] = []
+    for label, statements in result.blocks.items():
+        for index, statement in enumerate(statements):
+            kind = "store" if isinstance(statement, ir.Store) else None
+            if isinstance(statement, ir.Assign) and not _implicit(statement):
+                kind = kinds.get(type(statement.value))
+            if kind is not None and not statement.at.function:
+                places.append((label, index))
+                operations.append((statement.at.line, kind))
+    for (label, index), column in zip(places, columns_of(code, operations), strict=True):
+        found = result.blocks[label][index]
+        assert isinstance(found, ir.Assign | ir.Store)
+        result.blocks[label][index] = replace(found, at=replace(found.at, column=column))
+
+
+def _implicit(statement: ir.Assign) -> bool:
+    """Whether Numba made this operation up: the truth value of a condition, the items of an unpacking."""
+    value = statement.value
+    return statement.target.endswith("pred") or (isinstance(value, ir.Item) and value.index is None)
 
 
 def columns_of(code: CodeType, operations: list[tuple[int, str]]) -> list[int | None]:

@@ -26,6 +26,7 @@ from simulator.compiled import MachineCode, NotCompiled
 from simulator.errors import SimulationError, Unsupported
 from simulator.frontend import kernel_types as kt
 from simulator.frontend import typed_ir as ir
+from simulator.frontend.inference.inlining import folder_of
 from simulator.frontend.inference.native_types import class_names
 from simulator.frontend.inference.overloads import Implementation, attribute, implementation
 from simulator.frontend.inference.successor import Successor
@@ -149,6 +150,11 @@ class FrontEnd:
     def _implemented(self, found: Implementation | None) -> ir.Function | None:
         return None if found is None else self.device(found.dispatcher, found.args)
 
+    @property
+    def compiler(self) -> str:
+        """The folder of Numba's own functions."""
+        return folder_of(self.half.modules["cuda"])
+
     def loop(self, ufunc: Any, args: tuple[Any, ...]) -> Any:
         """The loop (``inputs``, ``outputs``) of a ufunc for operands of these types; None where there is no code."""
         return self.half.loop(ufunc, args)
@@ -235,11 +241,11 @@ def check_result(function: ir.Function) -> None:
         return
     statements = [statement for block in function.blocks.values() for statement in block]
     values = {s.target: s.value for s in statements if isinstance(s, ir.Assign)}
-    for statement in sorted((s for s in statements if isinstance(s, ir.Return)), key=lambda s: s.line):
+    for statement in sorted((s for s in statements if isinstance(s, ir.Return)), key=lambda s: s.at.line):
         value = values.get(statement.value)
         name = value.name if isinstance(value, ir.Use) else statement.value  # the value before the cast
         if not isinstance(function.types[name], kt.Nothing):
-            place = Pos(function.file, statement.line, None, function.name)
+            place = Pos(function.file, statement.at.line, None, function.name)
             raise DoesNotCompile("a kernel must return None: write results to an argument", place)
 
 

@@ -1,18 +1,20 @@
 """The adapter for numba-cuda: the only file that touches its compiler's internals.
 
 It runs the front half of numba-cuda's pipeline (bytecode to typed IR) and stops before code generation, so it needs
-no driver, no NVVM and no toolkit.  Three interventions are necessary, each undone at once:
+no driver, no NVVM and no toolkit.  Four interventions are necessary, each undone at once:
 
 * a last pass that keeps the typed IR (the pipeline wants a ``LoweringPass`` that sets ``state.cr``);
 * typing a call of a device function would compile the callee and ask the GPU for its capability: the callee is typed
   by this front end instead;
-* ``numba_target_override`` makes the front end resolve names for the CUDA target.
+* ``numba_target_override`` makes the front end resolve names for the CUDA target;
+* variables of functions that Numba inlines get names that tell whose they are (``inlining``).
 
 Numba's own compiler lock is held meanwhile, so that no other thread compiles with the replacement.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import warnings
 from collections.abc import Iterator
@@ -21,14 +23,17 @@ from functools import partial
 from threading import get_ident
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numba import cuda
 from numba.core.errors import NumbaError as CoreError
-from numba.cuda import bf16, compiler, dispatcher, fp16, libdevice, typing, ufuncs, utils
+from numba.cuda import bf16, compiler, dispatcher, fp16, libdevice, lowering, typing, ufuncs, utils
+from numba.cuda.core import inline_closurecall
 from numba.cuda.core.compiler_lock import global_compiler_lock
 from numba.cuda.core.compiler_machinery import LoweringPass, register_pass
 from numba.cuda.core.errors import NumbaError
+from numba.cuda.core.ir import Loc
 from numba.cuda.cudadrv import error as failures
 from numba.cuda.descriptor import cuda_target
 from numba.cuda.flags import CUDAFlags
@@ -37,9 +42,12 @@ from numba.cuda.typing.typeof import Purpose, typeof
 
 from simulator.compiled import MachineCode, NotCompiled
 from simulator.frontend.inference.front_end import FrontEnd, Half
+from simulator.frontend.inference.inlining import Places, folder_of, marked
 from simulator.frontend.inference.overloads import NO_CODE, Implementation
+from simulator.frontend.places import Place
 
 _BACK_END = frozenset({"CreateLibrary", "CUDANativeLowering", "NativeLowering", "CUDABackend"})
+_COMPILER = folder_of(cuda)
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)
@@ -118,7 +126,7 @@ class NumbaCuda(Half):
         owner.get_call_template = get_call_template
         owner.get_overload = lambda self, found: Implementation(self, tuple(getattr(found, "args", found) or ()))
         try:
-            with utils.numba_target_override():
+            with marked(inline_closurecall), utils.numba_target_override():
                 yield
         finally:
             owner.get_call_template, owner.get_overload = originals
@@ -129,7 +137,7 @@ class NumbaCuda(Half):
         given = getattr(kernel, "targetoptions", {})
         options = {name: given[name] for name in ("fastmath", "opt", "launch_bounds") if given.get(name) is not None}
         function = getattr(kernel, "py_func", kernel)
-        with _refusals(), _compiling_for(capability), warnings.catch_warnings():
+        with _refusals(), _compiling_for(capability), _lines_of_inlined(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # such as of lines that it does not know; nobody asked for this compilation
             text, _ = compiler.compile_ptx(function, types, cc=capability, debug=False, lineinfo=True, **options)
         return MachineCode(str(text), partial(_assemble, registers=given.get("max_registers")))
@@ -146,6 +154,49 @@ def _compiling_for(capability: tuple[int, int]) -> Iterator[None]:
             yield
         finally:
             dispatcher.get_current_device = original
+
+
+@contextmanager
+def _lines_of_inlined() -> Iterator[None]:
+    """Let the code of a function that Numba inlines bear the file and line of that function, as its operations do."""
+    owner = lowering.CUDALower
+    originals = owner.lower_inst, owner.notify_loc
+    found: WeakKeyDictionary[Any, dict[int, Place]] = WeakKeyDictionary()
+
+    def lower_inst(self: Any, statement: Any) -> None:
+        if self not in found:
+            found[self] = _places(self.func_ir)
+        if (place := found[self].get(id(statement))) is not None:
+            self.loc = Loc(place.file or self.func_ir.loc.filename, place.line)
+        originals[0](self, statement)
+
+    def notify_loc(self: Any, loc: Any) -> None:
+        originals[1](self, loc)
+        debug, own = self.debuginfo, self.func_ir.loc
+        if (loc.filename != own.filename or loc.line < own.line) and hasattr(debug, "subprograms"):
+            folder, name = os.path.split(os.path.abspath(loc.filename))
+            file = debug.module.add_debug_info("DIFile", {"directory": folder, "filename": name})
+            block = {"scope": debug.subprograms[-1], "file": file, "discriminator": 0}
+            scope = debug.module.add_debug_info("DILexicalBlockFile", block)
+            at = {"line": loc.line, "column": 1, "scope": scope}
+            self.builder.debug_metadata = debug.module.add_debug_info("DILocation", at)
+
+    owner.lower_inst, owner.notify_loc = lower_inst, notify_loc
+    try:
+        yield
+    finally:
+        owner.lower_inst, owner.notify_loc = originals
+
+
+def _places(func_ir: Any) -> dict[int, Place]:
+    """The places of the statements of a function, by their ids."""
+    found: dict[int, Place] = {}
+    places = Places(func_ir.func_id.func, func_ir.blocks, _COMPILER)
+    for label, block in sorted(func_ir.blocks.items()):
+        places.enter(label)
+        found |= {id(statement): places.of(statement.loc) for statement in block.body}
+        places.leave(block.terminator.get_targets())
+    return found
 
 
 def _assemble(ptx: str, registers: int | None) -> str:

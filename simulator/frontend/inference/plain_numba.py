@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from numba import cuda
-from numba.core import typing, utils
+from numba.core import inline_closurecall, typing, utils
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import LoweringPass, PassManager, register_pass
 from numba.core.errors import NumbaError
@@ -24,6 +24,7 @@ from numba.cuda.descriptor import cuda_target
 from numba.np.numpy_support import ufunc_find_matching_loop
 
 from simulator.frontend.inference.front_end import FrontEnd, Half
+from simulator.frontend.inference.inlining import marked
 from simulator.frontend.inference.overloads import NO_CODE, Implementation
 
 _BACK_END = frozenset({"CreateLibrary", "NativeLowering", "CUDABackend"})
@@ -104,7 +105,7 @@ class PlainNumba(Half):
         owner.get_call_template = get_call_template
         owner.get_overload = lambda self, found: Implementation(self, tuple(getattr(found, "args", found) or ()))
         try:
-            with target_override("cuda"):
+            with marked(inline_closurecall), target_override("cuda"):
                 yield
         finally:
             owner.get_call_template, owner.get_overload = originals

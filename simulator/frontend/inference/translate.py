@@ -5,16 +5,18 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import EnumType
 from types import FunctionType, ModuleType
 from typing import Any, Protocol
 
 from simulator.frontend import kernel_types as kt
 from simulator.frontend import typed_ir as ir
-from simulator.frontend.inference.columns import columns_of
+from simulator.frontend.inference.columns import add_columns
+from simulator.frontend.inference.inlining import Places
 from simulator.frontend.inference.native_types import class_names, translate_type
 from simulator.frontend.inference.signs import sign_of
+from simulator.frontend.places import Place
 from simulator.intrinsics import is_intrinsic, qualified_name
 
 
@@ -32,6 +34,10 @@ class Callees(Protocol):
 
     def attribute(self, kind: Any, name: str) -> ir.Function | None:
         """The typed Python function that implements an attribute of a type, if there is one."""
+
+    @property
+    def compiler(self) -> str:
+        """The folder of Numba's own functions."""
 
     def loop(self, ufunc: Any, args: tuple[Any, ...]) -> Any:
         """The loop (``inputs``, ``outputs``) of a ufunc for operands of these types; None where there is no code."""
@@ -78,15 +84,18 @@ def translate(
     """
     result.result = translate_type(typed.return_type)
     result.types = {name: translate_type(native) for name, native in typed.typemap.items()}
-    body = _Body(typed, result.types, names, callees)
+    places = Places(function, typed.func_ir.blocks, callees.compiler)
+    body = _Body(typed, result.types, names, callees, places)
     for label in sorted(typed.func_ir.blocks):
         result.blocks[label] = []
+        places.enter(label)
         for native in typed.func_ir.blocks[label].body:
             statement = body.statement(native)
             result.blocks[label] += [*body.ahead, *([] if statement is None else [statement])]
             body.ahead.clear()
-    _add_columns(result, function)
-    result.uncalled = tuple(_uncalled(typed.func_ir, body.statics))
+        places.leave(ir.successors(result.blocks[label][-1]))
+    add_columns(result, function.__code__)
+    result.uncalled = tuple(_uncalled(typed.func_ir, body.statics, places))
 
 
 _BARRIERS = frozenset(
@@ -94,7 +103,7 @@ _BARRIERS = frozenset(
 )
 
 
-def _uncalled(func_ir: Any, statics: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+def _uncalled(func_ir: Any, statics: Mapping[str, Any], places: Places) -> Iterator[tuple[str, Place]]:
     """Barriers that are named and that nothing reads, not even a call."""
     statements = [statement for block in func_ir.blocks.values() for statement in block.body]
     assigned = [statement for statement in statements if type(statement).__name__ == "Assign"]
@@ -106,84 +115,67 @@ def _uncalled(func_ir: Any, statics: Mapping[str, Any]) -> Iterator[tuple[str, i
     for statement in assigned:
         static = statics.get(statement.target.name)
         if isinstance(static, ir.Named) and static.name in _BARRIERS and statement.target.name not in read:
-            yield static.name, statement.loc.line
-
-
-def _add_columns(result: ir.Function, function: FunctionType) -> None:
-    """Give assignments and stores their column."""
-    kinds = {ir.Item: "item", ir.Call: "call", ir.Binary: "binary"}
-    places: list[tuple[int, int]] = []
-    operations: list[tuple[int, str]] = []
-    for label, statements in result.blocks.items():
-        for index, statement in enumerate(statements):
-            kind = "store" if isinstance(statement, ir.Store) else None
-            if isinstance(statement, ir.Assign) and not _implicit(statement):
-                kind = kinds.get(type(statement.value))
-            if kind is not None:
-                places.append((label, index))
-                operations.append((statement.line, kind))
-    for (label, index), column in zip(places, columns_of(function.__code__, operations), strict=True):
-        found = result.blocks[label][index]
-        assert isinstance(found, ir.Assign | ir.Store)
-        result.blocks[label][index] = replace(found, column=column)
-
-
-def _implicit(statement: ir.Assign) -> bool:
-    """Whether Numba made this operation up: the truth value of a condition, the items of an unpacking."""
-    value = statement.value
-    return statement.target.endswith("pred") or (isinstance(value, ir.Item) and value.index is None)
+            yield static.name, places.of(statement.loc, statement.target.name)
 
 
 class _Body:
     """Translates the statements of one function, in order; keeps what is known of static variables."""
 
-    def __init__(self, typed: Typed, types: dict[str, kt.Type], names: Mapping[int, str], callees: Callees) -> None:
+    def __init__(
+        self, typed: Typed, types: dict[str, kt.Type], names: Mapping[int, str], callees: Callees, places: Places
+    ) -> None:
         self.typed = typed
         self.types = types
         self.names = names
         self.callees = callees
+        self.places = places
         self.objects: dict[str, Any] = {}  # static variables: the Python object
         self.statics: dict[str, Any] = {}  # and what we call it
         self.ahead: list[ir.Statement] = []  # what goes before the statement at hand
 
     def statement(self, native: Any) -> ir.Statement | None:
-        line = native.loc.line
-        match type(native).__name__:
-            case "Del":
-                return None
+        kind = type(native).__name__
+        if kind in ("Del", "PopBlock"):
+            return None
+        at = self.place(native)
+        match kind:
             case "Assign":
-                value = self.assigned(native.target.name, native.value)
-                return ir.Assign(native.target.name, value, native.value.loc.line)
+                return ir.Assign(native.target.name, self.assigned(native.target.name, native.value), at)
             case "SetItem":
                 signature = self.signature(native)
-                return ir.Store(native.target.name, native.index.name, None, native.value.name, signature, line)
+                return ir.Store(native.target.name, native.index.name, None, native.value.name, signature, at)
             case "StaticSetItem":
                 index = None if native.index_var is None else native.index_var.name
                 signature = self.signature(native)
-                return ir.Store(native.target.name, index, native.index, native.value.name, signature, line)
+                return ir.Store(native.target.name, index, native.index, native.value.name, signature, at)
             case "SetAttr":  # of a record: the same as target["attr"] = value
-                return ir.Store(native.target.name, None, native.attr, native.value.name, self.signature(native), line)
+                return ir.Store(native.target.name, None, native.attr, native.value.name, self.signature(native), at)
             case "Jump":
-                return ir.Jump(native.target, line)
+                return ir.Jump(native.target, at)
             case "Branch":
-                return ir.Branch(native.cond.name, native.truebr, native.falsebr, line)
+                return ir.Branch(native.cond.name, native.truebr, native.falsebr, at)
             case "Return":
-                return ir.Return(native.value.name, line)
+                return ir.Return(native.value.name, at)
             case "StaticRaise" if native.exc_class is not None:
-                return ir.Raise(native.exc_class, tuple(native.exc_args or ()), line)
+                return ir.Raise(native.exc_class, tuple(native.exc_args or ()), at)
             case "DynamicRaise":
-                return ir.Rejected("the arguments of an exception are constants in a kernel", line)
+                return ir.Rejected("the arguments of an exception are constants in a kernel", at)
             case "Print":
-                return self.print(native, line)
-            case "PopBlock":
-                return None
-        return ir.Refused(f"the statement {native}", line)
+                return self.print(native, at)
+        return ir.Refused(f"the statement {native}", at)
 
-    def print(self, native: Any, line: int) -> ir.Statement:
+    def place(self, native: Any) -> Place:
+        """Where a statement comes from; what only copies into an inlined function is a part of its call."""
+        if type(native).__name__ == "Assign":
+            copies = type(native.value).__name__ == "Var"
+            return self.places.of(native.value.loc, "" if copies else native.target.name)
+        return self.places.of(native.loc, getattr(getattr(native, "target", None), "name", ""))
+
+    def print(self, native: Any, at: Place) -> ir.Statement:
         rest = None if native.vararg is None else native.vararg.name
         if rest is not None and not isinstance(self.types[rest], kt.TupleType):
-            return ir.Refused(f"print(*x) of a value of type {self.types[rest]}", line)
-        return ir.Print(tuple(arg.name for arg in native.args), rest, line)
+            return ir.Refused(f"print(*x) of a value of type {self.types[rest]}", at)
+        return ir.Print(tuple(arg.name for arg in native.args), rest, at)
 
     def signature(self, native: Any) -> kt.Signature:
         found = self.typed.calltypes.get(native)
@@ -255,7 +247,7 @@ class _Body:
         match native.op:
             case "binop" | "inplace_binop":
                 fn = native.fn if native.op == "binop" else native.immutable_fn
-                if fn is operator.contains and (callee := self.callees.operator(fn, self.typed.calltypes[native])):
+                if (callee := self.membership(fn, native)) is not None:
                     args = (native.lhs.name, native.rhs.name)
                     return ir.Call(ir.Device("in"), args, (), self.signature(native), callee)
                 return ir.Binary(fn.__name__, native.lhs.name, native.rhs.name, self.signature(native))
@@ -283,6 +275,12 @@ class _Body:
                 return ir.Undefined()
         return ir.Foreign(_CONSTRUCTS.get(native.op, f"the expression {native.op}"))
 
+    def membership(self, fn: Any, native: Any) -> ir.Function | None:
+        """The Python function that implements ``in``; a text of the source needs none."""
+        if fn is not operator.contains or isinstance(self.types[native.lhs.name], kt.StaticType):
+            return None
+        return self.callees.operator(fn, self.typed.calltypes[native])
+
     def item(self, target: str, native: Any) -> ir.Expression:
         """``value[index]``; of the class of an enumeration, its member of this name."""
         holder = self.objects.get(native.value.name)
@@ -297,6 +295,8 @@ class _Body:
             return ir.Static(ir.Named(f"{static.name}.{native.attr}"))
         holder = self.objects.get(of)
         if isinstance(holder, ModuleType | type) or (static is not None and hasattr(holder, native.attr)):
+            if isinstance(holder, str | bytes):
+                return ir.Foreign(f"{native.attr} of a text")
             return self.python_object(target, getattr(holder, native.attr))
         if isinstance(self.types.get(target), kt.StaticType) and "BoundFunction" in class_names(
             self.typed.typemap[target]
@@ -346,7 +346,7 @@ class _Body:
         for index, item in enumerate(kind.items):
             variable = f"{name}.item{index}"
             self.types[variable] = item
-            self.ahead.append(ir.Assign(variable, ir.Item(name, None, index), native.loc.line))
+            self.ahead.append(ir.Assign(variable, ir.Item(name, None, index), self.place(native)))
             yield variable
 
     def ufunc(self, ufunc: Any, signature: Any) -> ir.Ufunc:

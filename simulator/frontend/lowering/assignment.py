@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def store(body: Body, statement: ir.Store) -> None:
     """``target[index] = value``."""
-    array = body.value(statement.target)
+    array = body.present(statement.target)
     if isinstance(array, Record) and isinstance(statement.static, str | int):
         set_field(body, array, statement.static, body.value(statement.value), body.type(statement.value))
         return

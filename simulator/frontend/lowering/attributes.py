@@ -9,7 +9,7 @@ from simulator.frontend import typed_ir as ir
 from simulator.frontend.layouts import bytes_of
 from simulator.frontend.lowering.iteration import positions
 from simulator.frontend.lowering.records import column, field_of
-from simulator.frontend.lowering.values import Array, Complex, Iteration, Known, Optional, Record, Tuple, Value
+from simulator.frontend.lowering.values import Array, Complex, Iteration, Known, Record, Tuple, Value
 from simulator.program import FromRegister
 
 if TYPE_CHECKING:
@@ -41,9 +41,7 @@ def special_register(body: Body, name: str) -> int:
 
 def attribute(body: Body, value: ir.Attribute) -> Value:
     """``x.shape`` and the like."""
-    of, kind = body.value(value.value), body.type(value.value)
-    if isinstance(of, Optional) and isinstance(kind, kt.OptionalType):
-        of, kind = body.coerce(of, kind.of), kind.of
+    of, kind = body.present(value.value), kt.present(body.type(value.value))
     match of, kind:
         case Array(), _:
             return _of_array(body, of, value.name)

@@ -11,6 +11,7 @@ Rules of this file:
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from simulator.errors import Unsupported
@@ -28,7 +29,8 @@ from simulator.frontend.lowering.liveness import Variables, user_name
 from simulator.frontend.lowering.operators import binary, unary
 from simulator.frontend.lowering.printing import print_line
 from simulator.frontend.lowering.recursion import Recursion, family
-from simulator.frontend.lowering.values import Complex, Known, Optional, Tuple, Value, leaves, rebuild
+from simulator.frontend.lowering.values import Complex, Known, Tuple, Value, leaves, rebuild, statics
+from simulator.frontend.places import Place
 from simulator.frontend.refusal import DoesNotCompile
 from simulator.program import Pos
 
@@ -69,7 +71,7 @@ class Body:
             self.builder.start(self.labels[label])
             for index, statement in enumerate(self.function.blocks[label]):
                 self.here = (label, index)
-                self.at(statement.line, getattr(statement, "column", None))
+                self.builder.position(self.at(statement.at))
                 self.statement(statement, label, index)
         if self.after is not None:
             self.builder.start(self.after)
@@ -78,10 +80,8 @@ class Body:
 
     def _note_uncalled(self) -> None:
         noted = self.builder.program.uncalled
-        places = (
-            (name, Pos(self.function.file, line, None, self.function.name)) for name, line in self.function.uncalled
-        )
-        noted += [place for place in places if place not in noted]
+        found = ((name, replace(self.at(place), via=None)) for name, place in self.function.uncalled)
+        noted += [barrier for barrier in found if barrier not in noted]
 
     def _reverse_postorder(self) -> list[int]:
         blocks = self.function.blocks
@@ -101,13 +101,13 @@ class Body:
                 stack.pop()
         return order[::-1]
 
-    def at(self, line: int, column: int | None = None) -> None:
-        """Set the position of the operations that follow."""
+    def at(self, place: Place) -> Pos:
+        """The position of the operations of a statement."""
         if self.library:
             assert self.site is not None
-            self.builder.position(self.site)
-        else:
-            self.builder.position(Pos(self.function.file, line, column, self.function.name, self.site))
+            return self.site
+        function = self.function
+        return Pos(place.file or function.file, place.line, place.column, place.function or function.name, self.site)
 
     def refuse(self, construct: str, mend: str = "") -> Unsupported:
         """The error for something that cannot be lowered, at the current line."""
@@ -264,6 +264,8 @@ class Body:
 
     def move(self, value: Value, store: Value) -> None:
         """Move every leaf; where one is overwritten before it is read, by way of a temporary."""
+        if list(statics(value)) != list(statics(store)):
+            raise self.refuse("a value that comes from several paths and holds a text or a function")
         pairs = list(zip(leaves(value), leaves(store), strict=True))
         written = {to for _, to in pairs}
         if len(pairs) > 1:
@@ -284,16 +286,18 @@ class Body:
             self.values[variable] = self._own(variable, self.function.types[name])
         return self.values[variable]
 
+    def present(self, name: str) -> Value:
+        """What a variable holds that may be None: where it is None, the thread has raised TypeError."""
+        value, kind = self.value(name), self.type(name)
+        return self.coerce(value, kt.present(kind)) if isinstance(kind, kt.OptionalType) else value
+
     def type(self, name: str) -> kt.Type:
         """The type of a variable."""
         return self.function.types[name]
 
     def number(self, name: str, code: str | None = None) -> int:
         """The slot of a variable that is a number, converted to a dtype if given."""
-        value = self.value(name)
-        if isinstance(value, Optional):
-            kind = self.type(name)
-            value = self.coerce(value, kind.of if isinstance(kind, kt.OptionalType) else kind)
+        value = self.present(name)
         if not isinstance(value, int):
             raise self.refuse(f"using a value of type {self.type(name)} as a number")
         return value if code is None else self.builder.cast(value, code)

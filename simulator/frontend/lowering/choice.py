@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from simulator.frontend import kernel_types as kt
 from simulator.frontend.lowering.conversions import zero
+from simulator.frontend.lowering.texts import text_of
 from simulator.frontend.lowering.values import Array, Tuple, Value, leaves, rebuild
 
 if TYPE_CHECKING:
@@ -16,12 +17,18 @@ if TYPE_CHECKING:
 
 def chosen(body: Body, items: Sequence[Value], index: int) -> Value:
     """The item at ``index`` (i8), which is surely one of them; the items have the same structure and dtypes."""
+    _check(body, items)
     builder = body.builder
     found = items[-1]
     for position in range(len(items) - 2, -1, -1):
         here = builder.op("cmp", "i8", index, builder.const("i8", position), result="b1", how="eq", unordered=False)
         found = either(body, here, items[position], found)
     return found
+
+
+def _check(body: Body, items: Sequence[Value]) -> None:
+    if any(text_of(item) is not None for item in items):
+        raise body.refuse("choosing one of several texts when the kernel runs")
 
 
 def either(body: Body, condition: int, yes: Value, no: Value) -> Value:
@@ -58,6 +65,7 @@ def of_one_type(body: Body, items: Sequence[Value], kind: kt.Type) -> tuple[Valu
     Numba unrolls a loop over a tuple of several types: each copy of its body takes the items of one type, and is
     left out for the others, which stand here for something that nobody reads.
     """
+    _check(body, items)
     found = [body.coerce(item, kind) for item in items]
     kinds = [(_structure(item), _dtypes(body, item)) for item in found]
     wanted = zero(body, kind) if len({str(one) for one in kinds}) > 1 else None

@@ -38,16 +38,18 @@ def constant_value(body: Body, value: Any, kind: kt.Type, name: str = "") -> Val
         case kt.TupleType(items):
             return Tuple(tuple(constant_value(body, item, to) for item, to in zip(value, items, strict=True)))
         case kt.ArrayType() if isinstance(value, np.ndarray):
-            return _constant_array(body, value, kind)
+            return _constant_array(body, value, kind, name)
         case kt.ArrayType() if hasattr(value, "__cuda_array_interface__"):
             return captured_array(body, value, kind, name)
         case kt.Nothing():
             return Known(None)
+        case kt.StaticType() if isinstance(value, str | bytes):
+            return Known(value)
         case kt.Default(default):
             return Known(default)
     raise body.refuse(f"a constant of type {kind}")
 
 
-def _constant_array(body: Body, value: np.ndarray, kind: kt.ArrayType) -> Array:
-    name = body.variables.hint(body.target) or "constant"
+def _constant_array(body: Body, value: np.ndarray, kind: kt.ArrayType, name: str = "") -> Array:
+    name = body.variables.hint(body.target) or name or "constant"
     return declare(body, name, ("const", id(value)), "const", kind.element, value.shape, data=value.tobytes())

@@ -19,7 +19,9 @@ from simulator.frontend.lowering.elements import load
 from simulator.frontend.lowering.pointers import element_at
 from simulator.frontend.lowering.records import column, field_of
 from simulator.frontend.lowering.slices import sliced
+from simulator.frontend.lowering.texts import bytes_array
 from simulator.frontend.lowering.values import Array, Known, Pointer, Record, Slice, Tuple, Value
+from simulator.frontend.refusal import DoesNotCompile
 
 if TYPE_CHECKING:
     from simulator.frontend.lowering.body import Body
@@ -33,8 +35,11 @@ _WHOLE, _NEW, _REST = Slice(None, None, None), Known(None), Known(Ellipsis)
 
 def element(body: Body, item: ir.Item) -> Value:
     """``value[index]`` on the right-hand side."""
-    value = body.value(item.value)
+    value = body.present(item.value)
     match value:
+        case Tuple() if item.static is not None and isinstance(body.type(item.value), kt.OptionalType):
+            reason = f"Numba has no code for a constant index of {body.type(item.value)}: unpack it"
+            raise DoesNotCompile(reason, body.builder.pos)
         case Tuple(items):
             return _tuple_item(body, items, item)
         case Record() if isinstance(item.static, str | int):
@@ -43,6 +48,8 @@ def element(body: Body, item: ir.Item) -> Value:
             return column(body, value, item.static)
         case Array():
             return fetch(body, value, indices(body, item.index, item.static))
+        case Known(bytes() as data):
+            return fetch(body, bytes_array(body, data), indices(body, item.index, item.static))
         case Pointer():
             (index,) = indices(body, item.index, item.static)
             return load(body, value.element, element_at(body, value, index), value.name)

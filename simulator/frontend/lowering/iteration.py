@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from simulator.frontend.lowering.choice import chosen
 from simulator.frontend.lowering.indexing import fetch
-from simulator.frontend.lowering.values import Array, Iteration, Range, Tuple, Value, rebuild
+from simulator.frontend.lowering.texts import bytes_array
+from simulator.frontend.lowering.values import Array, Iteration, Known, Range, Tuple, Value, rebuild
 
 if TYPE_CHECKING:
     from simulator.frontend.lowering.body import Body
@@ -39,7 +40,7 @@ def make_range(body: Body, bounds: list[int], code: str) -> Range:
 
 def iterate(body: Body, name: str) -> Value:
     """``iter(value)``: a counter of its own, unless the value is an iterator already."""
-    found = iterator(body, body.value(name))
+    found = iterator(body, body.present(name))
     if found is None:
         raise body.refuse(f"a loop over a value of type {body.type(name)}", "loop over a range of indices")
     return found
@@ -50,6 +51,8 @@ def iterator(body: Body, value: Value) -> Range | Iteration | None:
     match value:
         case Iteration():
             return value
+        case Known(bytes() as data):
+            return Iteration("array", (counter(body),), (bytes_array(body, data),))
         case Range(current, stop, step, code):
             return Range(counter(body, current), stop, step, code)
         case Array(shape=shape) if shape:
@@ -237,7 +240,7 @@ def _count(body: Body, value: Range) -> int:
 
 def exhaust(body: Body, name: str, count: int) -> Value:
     """``a, b = value``; Numba raises ValueError where an array has another number of items."""
-    value = body.value(name)
+    value = body.present(name)
     if isinstance(value, Tuple) and len(value.items) == count:
         return value
     if isinstance(value, Array) and value.shape:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 from simulator.frontend import kernel_types as kt
 from simulator.frontend import typed_ir as ir
+from simulator.frontend.places import own_name
 
 _VERSION = re.compile(r"(\.\d+)+$")
 
@@ -20,10 +21,11 @@ _VERSION = re.compile(r"(\.\d+)+$")
 def user_name(variable: str) -> str:
     """The user's name of a variable, "" for one that Numba made.
 
-    >>> user_name("acc.2"), user_name("$12binop.3")
-    ('acc', '')
+    >>> user_name("acc.2"), user_name("$12binop.3"), user_name("@f$4@x.1")
+    ('acc', '', 'x')
     """
-    return "" if variable.startswith("$") else _VERSION.sub("", variable)
+    own = own_name(variable)
+    return "" if own.startswith("$") else _VERSION.sub("", own)
 
 
 class Liveness:
@@ -104,6 +106,8 @@ class Variables:
                 match statement:
                     case ir.Assign(target, ir.Use(source)) | ir.Assign(target, ir.Part(source, 0)):
                         self.hints.setdefault(source, target)
+                    case ir.Assign(target, ir.Call(ir.Named("cuda.const.array_like"), (source,))):
+                        self.hints.setdefault(source, target)  # which gives what it is given
         self.reassigned = frozenset(name for name, count in assigned.items() if count > 1)
 
     def canonical(self, variable: str) -> str:

@@ -10,6 +10,7 @@ from simulator.frontend import typed_ir as ir
 from simulator.frontend.lowering import complexes, times
 from simulator.frontend.lowering.indexing import the_element
 from simulator.frontend.lowering.power import power
+from simulator.frontend.lowering.texts import on_texts, padded, text_of
 from simulator.frontend.lowering.values import Array, Complex, Known, Optional, Tuple, Value, leaves
 from simulator.frontend.refusal import DoesNotCompile
 from simulator.program import FLOATS, SIZES
@@ -41,14 +42,17 @@ def binary(body: Body, expression: ir.Binary) -> Value:
     if fn in ("is_", "is_not"):
         return _identity(body, expression)
     left, right = (the_element(body, body.value(name)) for name in (expression.left, expression.right))
-    if fn in ("eq", "ne") and (left == Known(None) or right == Known(None) or (_is_text(left) and _is_text(right))):
+    if fn in ("eq", "ne") and (left == Known(None) or right == Known(None)):
         return body.builder.const("b1", (left == right) == (fn == "eq"))
+    if (decided := on_texts(body, fn, left, right)) is not None:
+        return decided
     if fn == "add" and isinstance(left, Tuple) and isinstance(right, Tuple):
         return Tuple(left.items + right.items)
     if fn == "contains" and isinstance(left, Tuple):
-        return _among(body, left.items, right)
+        return _among(body, left.items, body.present(expression.right))
     if len(args) == 2:
         left, right = (body.coerce(value, kind) for value, kind in zip((left, right), args, strict=True))
+        left, right = padded(body, (left, right), (args[0], args[1]))
         if (found := _structured(body, expression, left, right)) is not None:
             return found
     if not (isinstance(left, int) and isinstance(right, int) and isinstance(result, kt.Scalar)):
@@ -60,11 +64,6 @@ def binary(body: Body, expression: ir.Binary) -> Value:
             )
         raise body.refuse(f"the operator {_SIGNS.get(fn, fn)} on {kinds}")
     return _on_numbers(body, fn, left, right, result.code)
-
-
-def _is_text(value: Value) -> bool:
-    """A text of the source, or the dtype of an array."""
-    return isinstance(value, Known) and isinstance(value.value, str)
 
 
 def _on_numbers(body: Body, fn: str, a: int, b: int, code: str) -> int:
@@ -112,6 +111,8 @@ def _ordered(body: Body, how: str, a: Tuple, b: Tuple) -> int:
             here = _ordered(body, how, x, y)
         elif isinstance(x, int) and isinstance(y, int):
             here = compare(body, how, *_alike(body, x, y))
+        elif (decided := on_texts(body, how, x, y)) is not None:
+            here = decided
         else:
             raise body.refuse("comparing tuples of other things than numbers")
         found = body.builder.op("select", "b1", equal(body, x, y, same=False), here, found)
@@ -143,6 +144,8 @@ def equal(body: Body, a: Value, b: Value, same: bool) -> int:
             for x, y in zip(left, right, strict=True):
                 found = builder.op("and" if same else "or", "b1", found, equal(body, x, y, same))
             return found
+    if (decided := on_texts(body, "eq" if same else "ne", a, b)) is not None:
+        return decided
     raise body.refuse("comparing values that are no numbers")
 
 
@@ -200,6 +203,8 @@ def unary(body: Body, expression: ir.Unary) -> Value:
     """``-x``, ``+x``, ``~x`` and ``not x``."""
     argument, result = expression.signature.args[0], expression.signature.result
     operand = body.coerce(body.value(expression.value), argument)
+    if expression.fn == "not_" and (text := text_of(operand)) is not None:
+        return body.builder.const("b1", not text)
     found = None
     if isinstance(operand, Complex):
         found = complexes.unary(body, expression.fn, operand)

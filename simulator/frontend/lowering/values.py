@@ -143,6 +143,22 @@ def leaves(value: Value) -> Iterator[int]:
             yield from (slot for slot in (value.start, value.stop, value.step) if slot is not None)
 
 
+def statics(value: Value) -> Iterator[Known]:
+    """The parts of a value that are no slots.
+
+    >>> list(statics(Tuple((3, Known("a")))))
+    [Known(value='a')]
+    """
+    match value:
+        case Known():
+            yield value
+        case Tuple(items) | Iteration(parts=items):
+            for item in items:
+                yield from statics(item)
+        case Optional(_, inner):
+            yield from statics(inner)
+
+
 def rebuild(value: Value, change: Callable[[int], int]) -> Value:
     """The same structure with every slot replaced."""
     match value:

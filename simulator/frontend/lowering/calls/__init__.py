@@ -20,6 +20,7 @@ from simulator.frontend.lowering.calls import (
     pointers,
     sequences,
     sync,
+    texts,
     vectors,
     warp,
 )
@@ -30,5 +31,5 @@ __all__ = ["call", "meanings"]
 # importing a module registers its meanings
 _REGISTERED = (
     arrays, atomics, bits, cache_hints, casts, complexes, fp16, grid, libdevice, maths, methods, numbers, pointers,
-    sequences, sync, vectors, warp,
+    sequences, sync, texts, vectors, warp,
 )  # fmt: skip

@@ -6,6 +6,7 @@ from simulator.frontend import kernel_types as kt
 from simulator.frontend.lowering.calls.table import Bound, Meaning, meaning
 from simulator.frontend.lowering.iteration import make_range
 from simulator.frontend.lowering.memory import declare, declare_dynamic
+from simulator.frontend.lowering.texts import length, text_of
 from simulator.frontend.lowering.values import Array, Known, Slice, Tuple, Value
 from simulator.frontend.refusal import DoesNotCompile
 
@@ -64,11 +65,15 @@ def _array_like(bound: Bound) -> Value:
 
 @meaning("builtins.len", "x")
 def _len(bound: Bound) -> Value:
-    value = bound.body.value(bound.arguments["x"])
+    value = bound.body.present(bound.arguments["x"])
     if isinstance(value, Array):
         return value.shape[0]
+    if isinstance(value, Tuple) and isinstance(bound.body.type(bound.arguments["x"]), kt.TextType):
+        return length(bound.body, value)
     if isinstance(value, Tuple):
         return bound.builder.const("i8", len(value.items))
+    if (text := text_of(value)) is not None:
+        return bound.builder.const("i8", len(text))
     raise bound.refuse(f"of {bound.body.type(bound.arguments['x'])}")
 
 

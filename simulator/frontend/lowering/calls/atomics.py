@@ -23,7 +23,7 @@ def _place(bound: Bound) -> int:
         raise bound.refuse(f"on an array of {array.element}")
     value = bound.body.value(bound.arguments["index"])
     items = value.items if isinstance(value, Tuple) else (value,)
-    index = [bound.builder.cast(item, "i8") for item in items if isinstance(item, int)]
+    index = bound.integers(*items)
     if len(index) != len(array.shape):
         raise bound.refuse(f"with {len(index)} of {len(array.shape)} indices")
     return address(bound.body, array, index)

@@ -32,7 +32,8 @@ def _load(hint: str) -> Meaning:
 def _store(hint: str) -> Meaning:
     def store(bound: Bound) -> Value:
         array, place = _place(bound)
-        bound.builder.do("st", array.code, place, bound.number("value", array.code), name=array.name, hint=hint)
+        value = bound.body.number(bound.arguments["value"], array.code)
+        bound.builder.do("st", array.code, place, value, name=array.name, hint=hint)
         return Known(None)
 
     return store

@@ -29,8 +29,7 @@ def _reshape(bound: Bound) -> Value:
         raise bound.refuse("of an array that is not in C order")
     values = [bound.body.value(variable) for variable in bound.arguments.values()]
     items = values[0].items if len(values) == 1 and isinstance(values[0], Tuple) else tuple(values)
-    shape = [bound.builder.cast(item, "i8") for item in items if isinstance(item, int)]
-    return reshaped(bound.body, array, shape)
+    return reshaped(bound.body, array, bound.integers(*items))
 
 
 @meaning("method ravel")

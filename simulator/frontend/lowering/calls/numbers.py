@@ -15,8 +15,8 @@ from simulator.program import FLOATS
 @meaning("builtins.abs", "x")
 def _abs(bound: Bound) -> Value:
     operand = bound.body.value(bound.arguments["x"])
-    if isinstance(operand, Complex):
-        return bound.body.coerce(call_library(bound.body, modulus, (operand,)), bound.kind)
+    if isinstance(bound.type("x"), kt.ComplexType) and isinstance(number := bound.value("x"), Complex):
+        return bound.body.coerce(call_library(bound.body, modulus, (number,)), bound.kind)
     if isinstance(operand, int) and isinstance(bound.kind, kt.TimeType):
         return bound.builder.op("abs", "i8", operand)
     value = bound.number("x", bound.result)

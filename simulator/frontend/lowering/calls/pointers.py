@@ -17,13 +17,11 @@ def _array(bound: Bound) -> Value:
     if not isinstance(pointer, Pointer) or not isinstance(kind, kt.ArrayType):
         raise bound.refuse(f"of {bound.type('ptr')}")
     items = extents.items if isinstance(extents, Tuple) else (extents,)
-    shape = [body.coerce(item, kt.Scalar("i8")) for item in items]
+    shape = bound.integers(*items)
     stride = bound.builder.const("i8", bytes_of(kind.element))
     strides: list[int] = []
     for extent in shape if kind.layout == "F" else shape[::-1]:
-        assert isinstance(extent, int)
         strides.append(stride)
         stride = bound.builder.op("mul", "i8", stride, extent)
     paces = strides if kind.layout == "F" else strides[::-1]
-    whole = tuple(extent for extent in shape if isinstance(extent, int))
-    return Array(address_of(body, pointer), whole, tuple(paces), kind.element, pointer.name)
+    return Array(address_of(body, pointer), tuple(shape), tuple(paces), kind.element, pointer.name)

@@ -10,7 +10,7 @@ from simulator.frontend.lowering.views import transposed
 
 
 def _iterator(bound: Bound, parameter: str) -> Value:
-    found = iterator(bound.body, bound.body.value(bound.arguments[parameter]))
+    found = iterator(bound.body, bound.body.present(bound.arguments[parameter]))
     if found is None:
         raise bound.refuse(f"of {bound.body.type(bound.arguments[parameter])}")
     return found
@@ -45,7 +45,7 @@ def _enumerate(bound: Bound) -> Value:
 def _ndindex(bound: Bound) -> Value:
     values = [bound.body.value(variable) for variable in bound.arguments.values()]
     items = values[0].items if len(values) == 1 and isinstance(values[0], Tuple) else tuple(values)
-    return positions(bound.body, tuple(bound.builder.cast(item, "i8") for item in items if isinstance(item, int)))
+    return positions(bound.body, tuple(bound.integers(*items)))
 
 
 @meaning("numpy.nditer", "op")

@@ -12,6 +12,7 @@ from simulator.frontend.lowering.calls.device import call_device
 from simulator.frontend.lowering.calls.intrinsics import call_intrinsic
 from simulator.frontend.lowering.calls.ufuncs import call_ufunc
 from simulator.frontend.lowering.values import Array, Value
+from simulator.frontend.refusal import DoesNotCompile
 
 if TYPE_CHECKING:
     from simulator.frontend.lowering.body import Body
@@ -57,13 +58,13 @@ class Bound:
     def of(self) -> Value:
         """The value whose method is called."""
         assert isinstance(self.call.target, ir.Method)
-        return self.body.value(self.call.target.of)
+        return self.body.present(self.call.target.of)
 
     @property
     def of_type(self) -> kt.Type:
         """The type of that value."""
         assert isinstance(self.call.target, ir.Method)
-        return self.body.type(self.call.target.of)
+        return kt.present(self.body.type(self.call.target.of))
 
     def type(self, parameter: str) -> kt.Type:
         """What Numba's signature casts an argument to."""
@@ -77,10 +78,26 @@ class Bound:
             raise self.refuse(f"with {kind}")
         return kind.code
 
+    def value(self, parameter: str) -> Value:
+        """An argument, cast as Numba's signature says: what may be None is what it may be besides."""
+        variable = self.arguments[parameter]
+        return self.body.coerce(self.body.value(variable), self.type(parameter), self.body.type(variable))
+
+    def integers(self, *values: Value) -> list[int]:
+        """Indices or extents, as int64: Numba casts whatever number they are."""
+        found = [self.body.coerce(value, kt.Scalar("i8")) for value in values]
+        slots = [slot for slot in found if isinstance(slot, int)]
+        if len(slots) != len(found):
+            raise self.refuse("with an index that is no number")
+        return slots
+
     def number(self, parameter: str, code: str | None = None) -> int:
         """The slot of an argument, cast as Numba's signature says and then to ``code``."""
         slot = self.body.number(self.arguments[parameter])
         kind = self.type(parameter)
+        if isinstance(kind, kt.OptionalType):  # not cast: it goes on as a pair
+            reason = f"Numba has no code for {spelled(self.call.target)} on {kind} in a kernel"
+            raise DoesNotCompile(reason, self.builder.pos)
         if isinstance(kind, kt.Scalar):
             slot = self.builder.cast(slot, kind.code)
         return slot if code is None else self.builder.cast(slot, code)
@@ -96,7 +113,7 @@ class Bound:
 
     def array(self, parameter: str) -> Array:
         """An argument that is an array."""
-        value = self.body.value(self.arguments[parameter])
+        value = self.body.present(self.arguments[parameter])
         if not isinstance(value, Array):
             raise self.refuse(f"on {self.body.type(self.arguments[parameter])}")
         return value
