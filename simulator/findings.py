@@ -135,9 +135,9 @@ class Finding:
         return self.kind in NOT_BEGUN or (self.kind == "kernel-exception" and self.severity == "error")
 
     @property
-    def key(self) -> tuple[str, str, str, tuple[tuple[str, int], ...]]:
-        """Two findings of different runs are the same one if they share this: kind, kernel, array and source lines."""
-        return self.kind, self.kernel, self.array, tuple((site.file, site.line) for site in self.sites)
+    def key(self) -> tuple[str, str, str, str, tuple[tuple[str, int], ...]]:
+        """Two findings of different runs are the same one if they share this: kind, kernel, array, limit and lines."""
+        return self.kind, self.kernel, self.array, self.limit_of, tuple((site.file, site.line) for site in self.sites)
 
     def __str__(self) -> str:
         mend = f"\n  likely mend: {self.mend}" if self.mend else ""

@@ -17,7 +17,7 @@ from cyclopts import App, CycloptsError, Parameter
 from cyclopts.exceptions import UnknownOptionError
 from rich.console import Console
 
-from simulator.cli import launches, output, words
+from simulator.cli import launches, output, streams, words
 from simulator.cli.check import check
 from simulator.cli.launches import CannotRun, Launchable, NoPicture
 from simulator.cli.profile import profile
@@ -49,6 +49,7 @@ app = App(
 
 def run(tokens: Sequence[str] | None = None) -> int:
     """Carry out a command line (by default the process's); the exit status."""
+    streams.exist()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal without … shows ?, it does not stop the run
@@ -202,7 +203,8 @@ def find(
         raise CannotRun(f"{wrong[0]} does not go with {takes}")
     if not own:
         return launches.from_name(target, *built)
-    if not target.rpartition(":")[0].endswith(".py"):
+    _, name = launches.split(target)
+    if not name:
         raise CannotRun(f"{target}: name the kernel too, as in FILE.py:KERNEL")
     return launches.from_file(target, launch, args, seed)
 

@@ -1,7 +1,8 @@
 """``numba-sim check``: what is wrong with the launches of a script, or of one kernel.
 
 Rules of this file: what a project sets in ``[tool.numba-sim]`` holds, and the command line overrides it.  The exit
-status is 1 if a finding fails the check, else 2 if the script stopped or nothing was launched, else 0.
+status is 1 if a finding fails the check, else 2 if the script stopped or nothing was launched, else 0; 130 if it was
+interrupted.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from simulator.findings import KINDS, Finding
 if TYPE_CHECKING:
     from simulator.trace import Trace
 
+Module = Annotated[str | None, Parameter(name=("--module", "-m"))]
 Words = Annotated[list[str] | None, Parameter(negative="", consume_multiple=False)]
 
 
@@ -48,7 +50,7 @@ class Seen:
 
 
 def check(
-    target: str, /, *argv: str,
+    target: str | None = None, /, *argv: str, module: Module = None,
     orders: str | None = None, seed: int | None = None, card: str | None = None,
     fail_on: Words = None, ignore: Words = None,
     format: Literal["text", "github"] = "text",
@@ -64,6 +66,8 @@ def check(
         SCRIPT.py, SCRIPT.py:KERNEL (that kernel's launches alone), FILE.py:KERNEL with --launch, or a built-in kernel.
     argv
         What the script itself takes; write -- before its options, as in `numba-sim check SCRIPT.py -- --epochs 3`.
+    module
+        MODULE or MODULE:KERNEL instead of a script: run it as `python -m MODULE` would.
     orders
         Orders of execution, as in waves,first,last,random,7 (a number is a seed); by default those of a check.
     seed
@@ -92,23 +96,24 @@ def check(
         Built-in kernels: which form of the kernel.
     """
     output.check(json, None)
-    settings = _settings(target, orders, seed, card, fail_on, ignore)
+    json = json if json is None or str(json) == "-" else json.absolute()  # a script may change the folder
+    script, kernel, given = scripts.named(target, argv, module)
+    settings = _settings(script, orders, seed, card, fail_on, ignore)
     quiet = redirect_stdout(sys.stderr) if json is not None and str(json) == "-" else nullcontext()
     built = {"--shape": shape, "--threads": threads, "--path": path}
     own = {"--launch": launch, "--arg": arg}
     with quiet:
-        file, kernel = split(target)
-        if file is not None:
-            refuse(built, f"{target}: a script takes no ")
-            if launch is None and arg is None:
-                seen, ended = _script(file, kernel, argv, settings)
+        if script is not None:
+            refuse(built if not script.is_module else {**built, **own}, f"{script}: a script takes no ")
+            if script.is_module or (launch is None and arg is None):
+                seen, ended = _script(script, kernel, given, settings)
             else:
-                refuse({"arguments after the target": argv}, "with --launch there are no ")
-                seen, ended = _kernel(lambda: from_file(target, launch, arg or [], settings.seed), settings)
+                refuse({"arguments after the target": given}, "with --launch there are no ")
+                seen, ended = _kernel(lambda: from_file(str(target), launch, arg or [], settings.seed), settings)
         else:
-            refuse({**own, "arguments after the target": argv}, "a built-in kernel takes no ")
-            seen, ended = _kernel(lambda: from_name(target, shape, dtype, threads, path), settings)
-    return _report(seen, ended, settings, target, format, json)
+            refuse({**own, "arguments after the target": given}, "a built-in kernel takes no ")
+            seen, ended = _kernel(lambda: from_name(str(target), shape, dtype, threads, path), settings)
+    return _report(seen, ended, settings, f"{script}:{kernel}" if kernel else str(script or target), format, json)
 
 
 def refuse(options: dict[str, Any], said: str) -> None:
@@ -118,13 +123,13 @@ def refuse(options: dict[str, Any], said: str) -> None:
 
 
 def _settings(
-    target: str, orders: str | None, seed: int | None, card: str | None,
+    script: scripts.Script | None, orders: str | None, seed: int | None, card: str | None,
     fail_on: Sequence[str] | None, ignore: Sequence[str] | None,
 ) -> Config:  # fmt: skip
     """The project's settings, with those of the command line over them."""
-    file, _ = split(target)
+    file = Path() if script is None or script.is_module else Path(script.name)
     try:
-        config = find(file.parent if file is not None and file.is_file() else Path())
+        config = find(file.parent if file.is_file() else Path())
         given: dict[str, Any] = {"seed": seed, "card": card}
         if orders is not None:
             given["orders"] = tuple(int(word) if word.isdecimal() else word for word in orders.split(","))
@@ -137,24 +142,16 @@ def _settings(
         raise CannotRun(str(error)) from error
 
 
-def split(target: str) -> tuple[Path | None, str]:
-    """The file of ``SCRIPT.py[:KERNEL]`` and the name of the kernel; None where it names no file.
-
-    >>> split("a/b.py:scale"), split("rms_norm")
-    ((...Path('a/b.py'), 'scale'), (None, ''))
-    """
-    file, _, kernel = (target, "", "") if target.endswith(".py") else target.rpartition(":")
-    return (Path(file), kernel) if file.endswith(".py") else (None, "")
-
-
-def _script(file: Path, kernel: str, argv: Sequence[str], settings: Config) -> tuple[Seen, scripts.Ended]:
+def _script(
+    script: scripts.Script, kernel: str, argv: Sequence[str], settings: Config
+) -> tuple[Seen, scripts.Ended]:  # fmt: skip
     """Run a script on the stand-in device."""
     from simulator import device
 
     seen = Seen(kernel)
     try:
         with device(check=True, record=False, on_trace=seen, **settings.device_options):
-            ended = scripts.run_script(file, argv)
+            ended = scripts.run_script(script, argv)
     except (ValueError, RuntimeError) as error:
         raise CannotRun(str(error)) from error
     return seen, ended
@@ -189,6 +186,8 @@ def _report(
 
     judged = judge(seen.findings.values(), settings)
     status = 1 if any(each.fails for each in judged) else 2 if ended.failed or not seen.launches else 0
+    if ended.interrupted:
+        status = ended.status
     if json is not None:
         output.write_json(view.document(judged, seen.launches, target, status), json)
     if format == "github":

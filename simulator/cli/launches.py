@@ -7,17 +7,19 @@ kernel comes in several forms, the callable takes ``path`` as well.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import inspect
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from simulator.cli import words
+from simulator.cli import streams, words
 
 GROUP = "simulator.kernels"
 
@@ -72,6 +74,26 @@ def from_name(name: str, shape: str | None, dtype: str, threads: int | None, pat
     return Launchable(made.kernel, made.grid, made.block, tuple(made.args), getattr(made, "dynamic_shared", 0))
 
 
+def split(target: str) -> tuple[Path | None, str]:
+    """The file of ``FILE.py[:KERNEL]`` and the name of the kernel; None where the target is a built-in kernel.
+
+    >>> split("a/b.py:scale"), split("rms_norm")
+    ((...Path('a/b.py'), 'scale'), (None, ''))
+
+    Raises
+    ------
+    CannotRun
+        It names a kernel, but not in a file.
+    """
+    file, _, kernel = (target, "", "") if target.endswith(".py") else target.rpartition(":")
+    if file.endswith(".py"):
+        return Path(file), kernel
+    if file:
+        path = file.replace(".", "/")
+        raise CannotRun(f"{target}: a kernel is named by its file, as in FILE.py:KERNEL; perhaps {path}.py:{kernel}")
+    return None, ""
+
+
 def from_file(target: str, launch: str | None, args: Sequence[str], seed: int) -> Launchable:
     """The launch of ``FILE:KERNEL``.
 
@@ -106,25 +128,56 @@ def _hint(error: BaseException) -> str:
 
 
 def import_file(path: Path) -> ModuleType:
-    """Import a file as a module, with its folder on the path as for a script."""
+    """Import a file as a module, with its folder on the path as for a script.
+
+    A file of a package, which has an ``__init__.py`` beside it, is imported under its package's name, with the folder
+    of the outermost package on the path: so its relative imports work.
+    """
     if not path.is_file():
         raise CannotRun(f"there is no file {path}")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise CannotRun(f"{path} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    folder = str(path.parent.resolve())
-    before = sys.modules.get(path.stem)
-    sys.modules[path.stem] = module
-    sys.path.insert(0, folder)
+    folder, name = _place(path.absolute())
+    before = dict(sys.modules)
+    sys.path.insert(0, str(folder))
     try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:  # the user's code: anything may come
-        if before is None:
-            del sys.modules[path.stem]
-        else:
-            sys.modules[path.stem] = before
+        with streams.kept():
+            module = _alone(path) if folder == path.absolute().parent else importlib.import_module(name)
+    except BaseException as error:  # the user's code: anything may come
+        _forget(name, before)
+        if isinstance(error, KeyboardInterrupt):
+            raise
         raise CannotRun(f"{path} fails to import: {type(error).__name__}: {error}{_hint(error)}") from error
     finally:
-        sys.path.remove(folder)
+        with suppress(ValueError):  # the file may have changed the list, too
+            sys.path.remove(str(folder))
+    if not path.samefile(str(module.__file__)):
+        raise CannotRun(f"{path} is {name}, but Python has the module of that name from {module.__file__}")
     return module
+
+
+def _place(path: Path) -> tuple[Path, str]:
+    """The folder from which a file is imported, and the name that it has there, by the packages that it lies in."""
+    folder, names = path.parent, [path.stem]
+    while (folder / "__init__.py").is_file() and folder.name.isidentifier() and "." not in path.stem:
+        names.insert(0, folder.name)
+        folder = folder.parent
+    return folder, ".".join(names).removesuffix(".__init__")
+
+
+def _alone(path: Path) -> ModuleType:
+    """Import a file that lies in no package, under its own name and whatever else has that name."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ImportError("it is not a Python file")
+    module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _forget(name: str, before: dict[str, ModuleType]) -> None:
+    """Take out what a failed import has left of its file or package in ``sys.modules``."""
+    package = name.partition(".")[0]
+    for known in [known for known in sys.modules if f"{known}.".startswith(f"{package}.")]:
+        if known in before:
+            sys.modules[known] = before[known]
+        else:
+            del sys.modules[known]

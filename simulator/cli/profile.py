@@ -16,7 +16,7 @@ from cyclopts import Parameter
 from rich.console import Console, RenderableType
 
 from simulator.cli import output, scripts
-from simulator.cli.check import refuse, split
+from simulator.cli.check import Module, refuse
 from simulator.cli.launches import CannotRun
 from simulator.cost.cards import CARDS, DEFAULT, card
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def profile(
-    target: str, /, *argv: str,
+    target: str | None = None, /, *argv: str, module: Module = None,
     card_name: Annotated[str, Parameter(name="--card")] = DEFAULT,
     shape: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None, dtype: str = "float32",
     threads: int | None = None, path: str | None = None,
@@ -43,6 +43,8 @@ def profile(
         launches alone).
     argv
         What the script itself takes; write -- before its options, as in `numba-sim profile SCRIPT.py -- --epochs 3`.
+    module
+        MODULE or MODULE:KERNEL instead of a script: run it as `python -m MODULE` would.
     card_name
         The card: t4, v100, a100, h100, h200, rtx3090, rtx4090 or rtx5090.
     shape
@@ -71,14 +73,16 @@ def profile(
     if seed < 0:
         raise CannotRun(f"--seed is a number from 0 up, not {seed}")
     output.check(json, None)
-    file, kernel = split(target)
-    if file is not None and launch is None and arg is None:
-        refuse({"--shape": shape, "--threads": threads, "--path": path}, f"{target}: a script takes no ")
-        return _script(file, kernel, argv, card_name, order, seed, max_steps, json)
-    refuse(
-        {"arguments after the target": argv}, "with --launch there are no " if file else "a built-in kernel takes no "
-    )
-    return _launch(target, (shape, dtype, threads, path), launch, arg or [], card_name, order, seed, max_steps, json)
+    json = json if json is None or str(json) == "-" else json.absolute()  # a script may change the folder
+    script, kernel, given = scripts.named(target, argv, module)
+    if script is not None and (script.is_module or (launch is None and arg is None)):
+        own = {"--launch": launch, "--arg": arg}
+        refuse({"--shape": shape, "--threads": threads, "--path": path, **own}, f"{script}: a script takes no ")
+        return _script(script, kernel, given, card_name, order, seed, max_steps, json)
+    wrong = "with --launch there are no " if script else "a built-in kernel takes no "
+    refuse({"arguments after the target": given}, wrong)
+    built = shape, dtype, threads, path
+    return _launch(str(target), built, launch, arg or [], card_name, order, seed, max_steps, json)
 
 
 def _launch(
@@ -118,8 +122,8 @@ class _Launches:
 
 
 def _script(
-    file: Path, kernel: str, argv: Sequence[str], card_name: str, order: str, seed: int, max_steps: int | None,
-    json: Path | None,
+    script: scripts.Script, kernel: str, argv: Sequence[str], card_name: str, order: str, seed: int,
+    max_steps: int | None, json: Path | None,
 ) -> int:  # fmt: skip
     """Profile the launches of a script on the stand-in device."""
     from simulator import device
@@ -131,16 +135,18 @@ def _script(
     quiet = redirect_stdout(sys.stderr) if json is not None and str(json) == "-" else nullcontext()
     try:
         with quiet, device(on_trace=launches, operations=True, **options):
-            ended = scripts.run_script(file, argv)
+            ended = scripts.run_script(script, argv)
     except (ValueError, RuntimeError) as error:
         raise CannotRun(str(error)) from error
     found = list(launches.found.values())
     if not found and not ended.failed:
-        raise CannotRun(f"{file} launched no kernel" + (f" {kernel}" if kernel else ""))
+        raise CannotRun(f"{script} launched no kernel" + (f" {kernel}" if kernel else ""))
     if json is not None:
         output.write_json(documents(found), json)
     else:
         _show(reports(found))
+    if ended.interrupted:
+        return ended.status
     return _status([told for told, _ in found]) or (2 if ended.failed else 0)
 
 

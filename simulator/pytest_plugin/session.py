@@ -23,6 +23,7 @@ from simulator.pytest_plugin.tally import Tally
 from simulator.trace import Trace
 
 MARK = "cuda_findings"
+SECTION = "CUDA simulator"
 WORKER_KEY = "cuda_simulator"
 REPLACED = (
     "{by} has replaced numba.cuda, so that the stand-in device of --cuda-simulator no longer stands behind it: take out"
@@ -145,10 +146,15 @@ class Session:
         report = yield
         judged = self._take(collector.nodeid, Wishes())
         complaint = self.replaced(f"the import of {collector.nodeid}")
-        if report.passed and (complaint or any(each.fails for each in judged)):
-            report.outcome = "failed"
-            report.longrepr = complaint or _text(judged)
+        if report.passed and complaint:
+            _fail(report, complaint)
+        elif not report.failed and any(each.fails for each in judged):
+            _fail(report, _text(judged))
+        elif text := _text(judged, every=True):
+            report.sections.append((SECTION, text))
+        if report.failed:
             report.result = []
+            self.tally.failed(judged)
         return report
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -215,30 +221,47 @@ class Session:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, call: pytest.CallInfo[None]) -> Generator[None, Any, pytest.TestReport]:
-        """A test that failed by itself is told its findings too: they are often the cause."""
+        """A test that failed by itself is told its findings too: they are often the cause.
+
+        One that skips itself fails for what it launched before: that has run, and is wrong whatever the test says of
+        the rest.  Who expects a failure, by a mark or by ``pytest.xfail()``, expects this one, too; the summary has it.
+        """
         hide_frames()  # a failure of unittest is not in ``call`` yet
         report: pytest.TestReport = yield
         test = self.current
         if test is None:
             return report
         told = call.excinfo is not None and call.excinfo.value is test.failure
+        fails = any(each.fails for each in test.phase)
         text = "" if told else _text(test.phase, every=True)
-        test.phase = []
         shown: Any = report.longrepr
-        if text and report.failed and hasattr(shown, "addsection"):
-            shown.addsection("CUDA simulator", text)
+        if fails and report.skipped and not hasattr(report, "wasxfail"):
+            _fail(report, _text(test.phase))
+        elif text and report.failed and hasattr(shown, "addsection"):
+            shown.addsection(SECTION, text)
         elif text:
-            report.sections.append(("CUDA simulator", text))
+            report.sections.append((SECTION, text))
+        if report.failed:
+            self.tally.failed(test.phase)
+        test.phase = []
         return report
 
     # -- the end
 
-    def pytest_sessionfinish(self) -> None:
-        if not self.check:
-            self.tally.launches = self.device.launches
-        output = getattr(self.config, "workeroutput", None)
-        if output is not None:
-            output[WORKER_KEY] = self.tally.as_dict()
+    @pytest.hookimpl(wrapper=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, Any, Any]:
+        """What hooks and late fixtures launch belongs to no test; it fails the run."""
+        try:
+            return (yield)
+        finally:
+            judged = self._take("after the last test", Wishes())
+            if session.exitstatus == pytest.ExitCode.OK and any(each.fails for each in judged):
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
+            if not self.check:
+                self.tally.launches = self.device.launches
+            output = getattr(self.config, "workeroutput", None)
+            if output is not None:
+                output[WORKER_KEY] = self.tally.as_dict()
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -248,7 +271,7 @@ class Session:
             self.tally.add(tally)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        terminalreporter.section("CUDA simulator", sep="-")
+        terminalreporter.section(SECTION, sep="-")
         for line in self.tally.lines():
             terminalreporter.write_line(line)
 
@@ -276,6 +299,13 @@ def _once(found: Iterable[Finding]) -> list[Finding]:
     for finding in found:
         known.setdefault(finding.key, finding)
     return list(known.values())
+
+
+def _fail(report: Any, text: str) -> None:
+    """Make a failure of a report that is none; why it was skipped stays in its text."""
+    if report.skipped:
+        text += f"\n\n{report.longrepr[2]}"
+    report.outcome, report.longrepr = "failed", text
 
 
 def _text(judged: Iterable[Judged], every: bool = False) -> str:

@@ -48,23 +48,26 @@ class Tally:
         for each in judged:
             finding = each.finding
             sites = " and ".join(f"{PurePath(site.file).name}:{site.line}" for site in finding.sites)
-            key = repr(
-                (finding.kind, finding.kernel, finding.array, finding.sites and sites, each.tolerated, each.fails)
-            )
             entry = self.found.setdefault(
-                key,
+                _key(each),
                 {
                     "severity": finding.severity,
                     "kind": finding.kind,
                     "sites": sites,
                     "message": finding.message,
                     "tolerated": each.tolerated,
-                    "fails": each.fails,
+                    "failed": False,
                     "tests": [],
                 },
             )
             if test not in entry["tests"]:
                 entry["tests"].append(test)
+
+    def failed(self, judged: Iterable[Judged]) -> None:
+        """Note that these were told by the failure of a test."""
+        for each in judged:
+            if each.fails:
+                self.found[_key(each)]["failed"] = True
 
     def as_dict(self) -> dict[str, Any]:
         """What another process can read back with ``add``."""
@@ -78,6 +81,7 @@ class Tally:
         self.orders.update(other["orders"])
         for key, entry in other["found"].items():
             mine = self.found.setdefault(key, {**entry, "tests": []})
+            mine["failed"] |= entry["failed"]
             mine["tests"] += [test for test in entry["tests"] if test not in mine["tests"]]
 
     def lines(self) -> list[str]:
@@ -101,9 +105,14 @@ class Tally:
         tolerated = [entry for entry in entries if entry["tolerated"]]
         kinds += [f"{len(tolerated)} tolerated"] if tolerated else []
         lines = ["findings: " + ", ".join(kinds)]
-        quiet = [entry for entry in entries if not entry["fails"]]
+        quiet = [entry for entry in entries if not entry["failed"]]
         lines += [_told(entry) for entry in quiet[:MOST]]
         return lines + ([f"  and {len(quiet) - MOST} more that failed no test"] if len(quiet) > MOST else [])
+
+
+def _key(judged: Judged) -> str:
+    """What is one finding for the summary, in every process."""
+    return repr((judged.finding.key, judged.finding.severity, judged.tolerated))
 
 
 def _told(entry: dict[str, Any]) -> str:

@@ -320,6 +320,7 @@ def test_dynamic_shared_memory(kernels: str) -> None:
             "has no kernel 'nothing'; it has scale, total, beyond, with_shared, does_not_compile",
         ),
         (["K"], "name the kernel too"),
+        (["my.kernels:scale", *SCALE], "a kernel is named by its file, as in FILE.py:KERNEL; perhaps my/kernels.py:"),
         (["/nowhere/k.py:scale", "--launch", "1,1"], "there is no file /nowhere/k.py"),
         (["K:scale", *SCALE, "--shape", "3"], "--shape does not go with FILE.py:KERNEL"),
         (["K:scale", *SCALE, "--figure", "a.gif"], "ends in .svg, .png, .pdf"),
@@ -354,6 +355,36 @@ def test_a_file_that_fails_to_import(tmp_path: Path, capsys: pytest.CaptureFixtu
     path.write_text("raise RuntimeError('not\\ntoday')")
     assert refused([f"{path}:k", "--launch", "1,1"], capsys).endswith("fails to import: RuntimeError: not today")
     assert "broken" not in sys.modules
+
+
+def test_a_file_of_a_package_is_imported_under_its_name(
+    kernels: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inner = tmp_path / "lab_parcel" / "inner"
+    inner.mkdir(parents=True)
+    (inner.parent / "__init__.py").write_text("")
+    (inner / "__init__.py").write_text("from .kernels import scale")
+    source = KERNELS.replace("import neighbour", "from ..inner import scale as itself")
+    (inner / "broken.py").write_text("from .kernels import nothing")
+    (inner / "kernels.py").write_text(KERNELS.replace("import neighbour", "from .. import inner"))
+    assert "cannot import name 'nothing'" in refused([f"{inner}/broken.py:k", "--launch", "1,1"], capsys)
+    assert not [name for name in sys.modules if name.startswith("lab_parcel")]
+    before = list(sys.path)
+    assert main(["trace", f"{inner}/kernels.py:scale", *SCALE]) == 0
+    assert "part = x[i] * factor" in capsys.readouterr().out
+    assert (sys.path, sys.modules["lab_parcel.inner.kernels"].scale.__module__) == (before, "lab_parcel.inner.kernels")
+    (tmp_path / "elsewhere" / "lab_parcel").mkdir(parents=True)
+    for name in ("__init__.py", "inner.py"):
+        (tmp_path / "elsewhere" / "lab_parcel" / name).write_text(source)
+    said = refused([f"{tmp_path}/elsewhere/lab_parcel/inner.py:scale", *SCALE], capsys)
+    assert "is lab_parcel.inner, but Python has the module of that name from" in said
+
+
+def test_a_file_may_replace_the_standard_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "mute.py"
+    path.write_text(KERNELS.replace("import neighbour", "import io, sys; sys.stdout = sys.stderr = io.StringIO()"))
+    assert main(["trace", f"{path}:scale", *SCALE]) == 0
+    assert "part = x[i] * factor" in capsys.readouterr().out
 
 
 # -- built-in kernels ------------------------------------------------------------------------------------------------

@@ -11,11 +11,13 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from simulator.findings import Finding, Site
 from simulator.judgement import Judged
+from simulator.pytest_plugin.session import Session
 from simulator.pytest_plugin.tally import MOST, Tally
 
 HEAD = """
@@ -107,13 +109,39 @@ def test_refused():
 @pytest.mark.cuda_findings(expect=["launch-limit"])
 def test_refused_as_expected(): test_refused()
 
+@cuda.jit
+def known(x):
+    x[cuda.grid(1) + 1] = 1
+
 @pytest.mark.xfail(strict=True, reason="known")
-def test_known(): run(past_the_end)
+def test_known(): run(known)
+
+def test_known_by_itself():
+    run(known)
+    pytest.xfail("known")
+
+def test_skipping():
+    run(past_the_end)
+    pytest.skip("not here")
+
+@pytest.fixture
+def skipping():
+    run(past_the_end)
+    raise unittest.SkipTest("not here")
+
+def test_fixture_skipping(skipping): pass
+
+def test_skipping_clean():
+    run(double)
+    pytest.skip("not here")
 
 class TestCase(unittest.TestCase):
     def test_unit(self): run(past_the_end)
     def test_unit_failing(self): self.assertEqual(run(past_the_end)[0], 5)
     def test_unit_clean(self): self.assertEqual(run(double)[0], 2)
+    def test_unit_skipping(self):
+        run(past_the_end)
+        self.skipTest("not here")
 """
 )
 
@@ -121,9 +149,14 @@ class TestCase(unittest.TestCase):
 @pytest.fixture(scope="module")
 def checked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     folder = tmp_path_factory.mktemp("checked")
-    (folder / "conftest.py").write_text("from numba import cuda\nassert cuda.is_available()\n", encoding="utf-8")
+    late = "assert cuda.is_available()\ndef pytest_sessionfinish(): run(past_the_end)\n"
+    (folder / "conftest.py").write_text(HEAD + late, encoding="utf-8")
     (folder / "test_it.py").write_text(CHECKED, encoding="utf-8")
     (folder / "test_import.py").write_text(HEAD + "run(past_the_end)\ndef test_it(): pass\n", encoding="utf-8")
+    skipped = HEAD + "run(past_the_end)\npytest.skip('not here', allow_module_level=True)\n"
+    (folder / "test_skipped.py").write_text(skipped, encoding="utf-8")
+    broken = HEAD + "run(past_the_end)\nraise ImportError('not here')\n"
+    (folder / "test_broken.py").write_text(broken, encoding="utf-8")
     (folder / "pyproject.toml").write_text('[tool.numba-sim]\norders = ["first"]\ncard = "t4"\n', encoding="utf-8")
     return folder, pytest_in(
         folder, "--cuda-simulator=check", "--strict-markers", "--continue-on-collection-errors"
@@ -147,6 +180,11 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
         ("test_refused", "passed", ""),
         ("test_refused_as_expected", "passed", ""),
         ("test_known", "skipped", ""),
+        ("test_known_by_itself", "skipped", ""),
+        ("test_skipping", "failure", "\nSkipped: not here"),
+        ("test_fixture_skipping", "error", "\nSkipped: not here"),
+        ("test_skipping_clean", "skipped", ""),
+        ("test_unit_skipping", "failure", "\nSkipped: not here"),
         ("test_unit", "failure", "error: out-of-bounds: "),
         ("test_unit_failing", "failure", "error: out-of-bounds: "),
         ("test_unit_clean", "passed", ""),
@@ -165,17 +203,33 @@ def test_a_test_that_fails_by_itself_says_both(checked: tuple[Path, str]) -> Non
 
 
 def test_a_launch_at_import_belongs_to_the_module(checked: tuple[Path, str]) -> None:
-    assert re.search(r"ERROR collecting test_import\.py.*\nerror: out-of-bounds: ", checked[1], re.DOTALL)
+    for name, also in (("import", ""), ("skipped", "Skipped: not here"), ("broken", "ImportError: not here")):
+        told = re.search(rf"ERROR collecting test_{name}\.py(.*?)\n(_{{5}}|={{5}})", checked[1], re.DOTALL)
+        assert told is not None
+        assert "\nerror: out-of-bounds: " in told[1]
+        assert also in told[1]
     assert "test_it" not in outcomes(checked[0])
 
 
 def test_a_summary_closes_the_run(checked: tuple[Path, str]) -> None:
     said = checked[1]
     assert re.search(r"cuda-simulator: check, stand-in for Tesla T4, settings in .*pyproject\.toml", said)
-    assert "17 launches of 5 kernels; orders: first\n" in said
-    assert re.search(r"findings: .*\b3 out-of-bounds, .*3 tolerated", said)
+    assert "25 launches of 6 kernels; orders: first\n" in said
+    assert re.search(r"findings: .*\b7 out-of-bounds, .*3 tolerated", said)
+    told = re.findall(r"  error: out-of-bounds \((.*?)\): .*?(\w+\.py):\d+: thread 31 ", said)
+    assert told == [("2 tests", "test_it.py"), ("1 test", "conftest.py")]  # expected failures, and what comes too late
     assert re.search(r"tolerated: out-of-bounds at test_it.py:\d+ \(1 test\): shown on purpose", said)
     assert re.search(r"tolerated: out-of-bounds at test_it.py:\d+ \(3 tests\): stated by the mark", said)
+
+
+def test_what_comes_too_late_for_a_test_fails_the_run() -> None:
+    found = [Judged(Finding("deadlock", ""), fails=True)]
+    for status, then in ((pytest.ExitCode.OK, 1), (pytest.ExitCode.INTERRUPTED, 2)):
+        run = SimpleNamespace(exitstatus=status)
+        mine = SimpleNamespace(_take=lambda *_: found, check=True, config=None, tally=Tally())
+        hook = Session.pytest_sessionfinish(mine, run)  # type: ignore[arg-type]
+        assert [*hook] == [None]
+        assert run.exitstatus == then
 
 
 # -- other runs --------------------------------------------------------------------------------------------------------

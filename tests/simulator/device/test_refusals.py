@@ -62,6 +62,17 @@ def test_what_the_card_does_not_take() -> None:
     assert found == [("launch-limit", "bounded"), ("launch-limit", "dynamic")]
 
 
+def test_each_limit_that_launches_exceed_is_a_finding() -> None:
+    with device(check=True) as gpu:
+        x = cuda.to_device(numbers())
+        for shape in ((1, 2000), (1, 2001), (1, 0), (0, 1), (1, 32, 0, 10**7), (2**31, 1)):
+            with pytest.raises(SimulationError):
+                double[shape](x, x)
+    assert [(found.kind, found.limit_of) for found in gpu.findings] == [
+        ("launch-limit", limit_of) for limit_of in ("block", "empty", "shared", "grid")
+    ]
+
+
 def test_launches_that_no_card_takes() -> None:
     @cuda.jit
     def together(x: Any) -> None:
