@@ -32,6 +32,11 @@ def _out_of_bounds(fault: Fault, words: Words) -> Said:
         return f"{words.place(place)} {what}", "this access takes no index from the end; check the subtraction"
     if index < 0:
         return f"{words.place(place)} {what}", "a negative index wraps only once; check the subtraction that made it"
+    if "needed" in facts:
+        mend = (
+            f"ask for at least {facts['needed']} bytes of dynamic shared memory, the launch's fourth number (it is "
+            f"{facts['asked']}), or {mend}"
+        )
     return f"{words.place(place)} {what}", mend
 
 

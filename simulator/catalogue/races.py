@@ -10,6 +10,8 @@ from typing import Any
 from simulator.catalogue.words import Said, Tell, Words
 from simulator.findings import Finding, Site
 from simulator.machine.faults import Fault, Place
+from simulator.observers.races.places import Gap
+from simulator.observers.races.updates import LOOP, NONE
 
 VERBS = {"ld": ("reads", ""), "st": ("writes", ""), "atom": ("updates", " by an atomic")}
 
@@ -35,32 +37,92 @@ def _race(fault: Fault, words: Words) -> Said:
 
 def _mend(fault: Fault, one: Place, two: Place) -> str:
     facts, kinds = fault.facts, {one.access, two.access}
-    lines = f"line {one.pos.line} and line {two.pos.line}"
     if facts["spins"]:
         return _awaited(fault)
     if "atom" in kinds:
-        barrier = "" if facts["relation"] == "grid" else ", or put cuda.syncthreads() between them"
+        barrier = "" if facts["relation"] == "grid" else f", or {_barrier(fault, kinds)}"
         return f"use an atomic on both sides{barrier}"
+    if facts["told"] is not None:
+        number, atomic = facts["told"]
+        line = fault.places[number].pos.line
+        return f"put cuda.threadfence_block() after line {line}, before the atomic on line {atomic} that tells of it"
+    if facts["update"]:
+        return _updated(facts["update"])
+    if facts["relation"] != "grid":
+        return _barrier(fault, kinds)
     if one.pos.line == two.pos.line:
-        if kinds == {"st"}:
-            return "let one thread write it, or give each thread a place of its own"
-        if facts["update"]:
-            return "use an atomic such as cuda.atomic.add, or give each thread an element of its own"
-        if facts["relation"] == "grid":
-            return "write to another array"
-        return "put a barrier between the read and the write, or write to another array"
-    if facts["relation"] == "grid":
-        flag = "cuda.threadfence() before the atomic that tells of it, or " if facts["atomics"] else ""
-        return (
-            f"no barrier reaches other blocks: {flag}give each block its own part, read and write by one atomic (as "
-            f"cuda.atomic.cas), or split {lines} into two launches"
-        )
-    barrier = "cuda.syncwarp() or cuda.syncthreads()" if facts["relation"] == "warp" else "cuda.syncthreads()"
-    if facts["again"]:
-        return f"put {barrier} after line {two.pos.line}, before line {one.pos.line} runs again"
-    if one.pos.line > two.pos.line:
-        return f"put {barrier} after line {one.pos.line}, before line {two.pos.line} runs again"
-    return f"put {barrier} between {lines}"
+        return _APART if kinds == {"st"} else "write to another array"
+    flag = "cuda.threadfence() before the atomic that tells of it, or " if facts["atomics"] else ""
+    return (
+        f"no barrier reaches other blocks: {flag}give each block its own part, read and write by one atomic (as "
+        f"cuda.atomic.cas), or split line {one.pos.line} and line {two.pos.line} into two launches"
+    )
+
+
+_APART = "let one thread write it, or give each thread a place of its own"
+
+
+def _updated(name: str) -> str:
+    """Threads make new values of one element out of its old one."""
+    if name == NONE:
+        return "give each thread an element of its own: no atomic takes this type"
+    atomic = "cuda.atomic.cas in a loop" if name == LOOP else f"cuda.atomic.{name}"
+    return f"use an atomic such as {atomic}, or give each thread an element of its own"
+
+
+def _barrier(fault: Fault, kinds: set[str]) -> str:
+    """A barrier between the two accesses within a round of a loop, at the end of the round, or both."""
+    numbers, within, again = fault.facts["order"]
+    first, second = (fault.places[number].pos.line for number in numbers)
+    barrier = "cuda.syncwarp() or cuda.syncthreads()" if fault.facts["relation"] == "warp" else "cuda.syncthreads()"
+    barrier = "cuda.syncwarp()" if fault.facts["of_warp"] else barrier
+    where = "it" if first == second else f"line {first}"
+    behind = f"after line {second}, before {where} runs again"
+    if within is None:
+        return f"put {barrier} {behind}{_at_the_end(again)}"
+    if first != second:
+        said = f"put {barrier} between line {first} and line {second}{_between(within)}"
+    elif kinds == {"st"}:
+        return _APART
+    elif again is None and "atom" not in kinds:
+        what = barrier if fault.facts["of_warp"] else "a barrier"
+        return f"put {what} between the read and the write{_between(within)}, or write to another array"
+    else:
+        both = "the two" if "atom" in kinds else "the read and the write"
+        said = f"put {barrier} between {both}{_between(within)}"
+    return said if again is None else f"{said}, and again {behind}{_at_the_end(again)}"
+
+
+def _between(gap: Gap) -> str:
+    """How to make room for a barrier between two lines."""
+    if gap.uneven:
+        return f", where all threads go round {_lines('the loop', gap.uneven)} equally often"
+    if gap.outer:
+        return f", with {_lines('the branch', gap.outer)} ended before it and begun again behind it"
+    return _outside(gap)
+
+
+def _at_the_end(gap: Gap) -> str:
+    """How to make room for a barrier at the end of a loop's round."""
+    also = _outside(gap)
+    if gap.outer:
+        also += f", with {_lines('the branch', gap.outer)} moved into the loop"
+    if gap.uneven:
+        also += f", where all threads go round {_lines('the loop', gap.uneven)} equally often"
+    return also
+
+
+def _outside(gap: Gap) -> str:
+    branches = tuple(line for line in gap.inner if line not in gap.loops)
+    said = [_lines(what, lines) for what, lines in (("the loop", gap.loops), ("the branch", branches)) if lines]
+    return f", outside {' and '.join(said)}" if said else ""
+
+
+def _lines(what: str, lines: tuple[int, ...]) -> str:
+    """``the branch of line 3``, ``the branches of lines 3 and 5``."""
+    if len(lines) == 1:
+        return f"{what} of line {lines[0]}"
+    return f"{what}{'es' if what.endswith('ch') else 's'} of lines {', '.join(map(str, lines[:-1]))} and {lines[-1]}"
 
 
 def _awaited(fault: Fault) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from simulator.catalogue.definedness import used
 from simulator.catalogue.words import Said, Tell, Words, listed, parted, standings
 from simulator.machine.faults import Fault
 
@@ -22,7 +23,7 @@ def _warp_sync(fault: Fault, words: Words) -> Said:
         )
     if "used" in facts:
         return (
-            f"{head}: {_reads(facts, words)}; the value is undefined, and {_use(fault, words)}",
+            f"{head}: {_reads(facts, words)}; the value is undefined, and {used(facts, fault.places[1], words)}",
             "let every lane that is read from run the operation with a mask that names it (fill up the last warp), or "
             "use the value only where its source lane takes part",
         )
@@ -43,23 +44,6 @@ def _reads(facts: dict[str, Any], words: Words) -> str:
         "elsewhere": "does not take part",
     }[facts["absence"]]
     return f"lane {facts['lane']} reads from lane {facts['source']}, which {why}"
-
-
-def _use(fault: Fault, words: Words) -> str:
-    """Where an undefined value goes."""
-    facts, place = fault.facts, fault.places[1]
-    who, line = words.thread(place.threads[0]), f"on line {place.pos.line}"
-    match facts["used"]:
-        case "store":
-            return f"{who} stores it to {facts['element']} {line}"
-        case "address":
-            array = f"indexes {facts['array']} with it" if facts["array"] else "makes an address of it"
-            return f"{who} {array} {line}"
-        case "branch":
-            return f"{who} decides by it where to go {line}"
-        case "atomic":
-            return f"{who} passes it to an atomic operation {line}"
-    return f"{who} passes it to {facts['used']} {line}"
 
 
 def _partial_warp(fault: Fault, words: Words) -> Said:

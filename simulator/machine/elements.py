@@ -53,7 +53,22 @@ def _along(
     try:
         return base + multiply(_checked(split, index, extent, axis, access), stride)
     except Fault as fault:
+        _measure(fault, split, base, access, index, stride)
         return go_on(fault, split, base, access, _along, split, base, access, multiply, axis, index, extent, stride)
+
+
+def _measure(fault: Fault, split: Split, base: Value, access: Access, index: Value, stride: Value) -> None:
+    """Behind the end of dynamic shared memory: how many bytes the launch asked for, how many this access needs."""
+    alloc = split.group.program.allocs.get(access.name)
+    if alloc is None or not alloc.dynamic or len(access.op.attr["signed"]) > 1 or fault.lanes is None:
+        return
+    asked, last = split.group.geometry.dynamic_shared, fault.facts["extent"]
+    if type(base) is not int or type(stride) is not int or fault.facts["index"] < last:
+        return
+    start = base - split.group.address_of(alloc.name)
+    if start + (last + 1) * stride > asked:  # no part of it that ends before
+        most = int(split.expand(index, "i8")[fault.lanes].max()) + access.op.attr.get("run", (1,))[0]
+        fault.facts.update(asked=asked, needed=start + most * stride)
 
 
 def run_start(split: Split, base: Value, access: Access, multiply: Any, *triples: Value) -> Value:

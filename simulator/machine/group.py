@@ -149,6 +149,10 @@ class Group:
                 self._windows.append(self.memory.add(window))
                 self._addresses.update({alloc.name: base + offset for alloc in members})
 
+    def address_of(self, name: str) -> int:
+        """Where a declared shared or local array starts."""
+        return self._addresses[name]
+
     def close(self) -> None:
         """Forget the windows: the next group has new ones at the same addresses."""
         self.alive = False

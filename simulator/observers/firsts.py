@@ -34,6 +34,10 @@ class Firsts:
         """Enter the fault of the first of these lanes."""
         self._found[key] = _First(fault, int(np.count_nonzero(lanes)))
 
+    def first(self, key: Hashable) -> Fault:
+        """The fault of a key that is known."""
+        return self._found[key].fault
+
     def faults(self) -> list[Fault]:
         """All faults, with the ``count`` of their lanes."""
         found = [(one.fault, one.count) for one in self._found.values()]

@@ -4,8 +4,8 @@ Rules of this file:
 
 * A flag behind every byte says whether anybody has written it.  It is set by stores and atomics and asked by loads and
   atomics, in the order in which the machine runs them: exact for that order.
-* A read is told at the load, as compute-sanitizer's initcheck does for global memory: what the value is good for later
-  is not asked.
+* A read is told at the load, as compute-sanitizer's initcheck does for global memory.  What the value is good for later
+  is not asked here: who wants to know follows it from there on (see ``definedness``).
 * Shared memory is asked block by block, local memory thread by thread: what another one wrote to its own does not
   count.
 """
@@ -13,7 +13,8 @@ Rules of this file:
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,18 +26,43 @@ from simulator.machine.split import Split
 from simulator.observers.firsts import Firsts
 from simulator.observers.shadow_memory import ShadowMemory
 from simulator.observers.verdict import Verdict
+from simulator.program import Op
+
+
+class Unwritten(NamedTuple):
+    """``lanes`` (bool) read, as number ``element`` of an access, what nobody has written at ``address``.
+
+    ``first`` is what is said of the operation's first such read.
+    """
+
+    access: Access
+    element: int
+    allocation: Allocation
+    address: Any
+    lanes: np.ndarray
+    first: Fault
 
 
 class Initialisation(Verdict):
-    """Finds reads of bytes that nobody has written."""
+    """Finds reads of bytes that nobody has written.
 
-    def __init__(self) -> None:
+    ``astray`` says that threads ended by a ``raise``, or went on with a value that they could not read: what they have
+    not written on their way is no evidence of anything.  ``follow`` is told of every read.
+    """
+
+    def __init__(self, follow: Callable[[Split, Unwritten], None] | None = None) -> None:
+        self.astray = False
+        self._follow = follow
         self._shadow = ShadowMemory("shared", "local")
         self._firsts = Firsts()
         self._lost: set[str] = set()
 
+    def trap(self, split: Split, op: Op) -> None:
+        self.astray = True
+
     def lost(self, split: Split, access: Access, lanes: Any) -> None:
         """A store did not happen: nobody knows what it would have written, so all of its array counts as written."""
+        self.astray = True
         if access.kind != "ld":
             self._lost.add(access.name)
             found = split.group.memory.named(display_name(access.name))
@@ -50,8 +76,11 @@ class Initialisation(Verdict):
         for k in range(access.count):
             if _reads(access):
                 unset = self._shadow.unlike(split, access, shadow, address, k)
-                if unset is not None:
-                    self._tell(split, access, shadow, address + k * access.itemsize if k else address, unset)
+                if unset is not None and access.name not in self._lost:
+                    where = address + k * access.itemsize if k else address
+                    first = self._tell(split, access, shadow, where, unset)
+                    if self._follow is not None:
+                        self._follow(split, Unwritten(access, k, allocation, where, unset, first))
             if access.kind != "ld":
                 self._shadow.put(split, access, shadow, address, k)
 
@@ -62,24 +91,29 @@ class Initialisation(Verdict):
         """Facts for the catalogue: array, element, who reads it, and how much of the array has been written."""
         return self._firsts.faults()
 
-    def _tell(self, split: Split, access: Access, shadow: Allocation, address: Any, unset: np.ndarray) -> None:
-        if access.name in self._lost or self._firsts.known(access.op, unset):
-            return
-        row, lane = np.argwhere(unset)[0].tolist()
-        where = int(split.expand(address, "i8")[row, lane])
-        view = shadow.view(display_name(access.name))
-        written, elements = _written(split, shadow, view, row, lane)
-        fault = Fault(
-            "uninitialized-read",
-            (place(split, unset, access),),
-            array=view.name,
-            element=shadow.describe(where, view.name),
-            at=tuple(int(k) for k in view.index(where - shadow.base)),
-            space=shadow.space,
-            written=written,
-            elements=elements,
-        )
-        self._firsts.add(access.op, unset, fault)
+    def _tell(self, split: Split, access: Access, shadow: Allocation, address: Any, unset: np.ndarray) -> Fault:
+        """The fault of the operation's first lane that did so: of these, if there was none before."""
+        if not self._firsts.known(access.op, unset):
+            self._firsts.add(access.op, unset, _fault(split, access, shadow, unset, address))
+        return self._firsts.first(access.op)
+
+
+def _fault(split: Split, access: Access, shadow: Allocation, unset: np.ndarray, address: Any) -> Fault:
+    """What is said of the first of these lanes."""
+    row, lane = np.argwhere(unset)[0].tolist()
+    where = int(split.expand(address, "i8")[row, lane])
+    view = shadow.view(display_name(access.name))
+    written, elements = _written(split, shadow, view, row, lane)
+    return Fault(
+        "uninitialized-read",
+        (place(split, unset, access),),
+        array=view.name,
+        element=shadow.describe(where, view.name),
+        at=tuple(int(k) for k in view.index(where - shadow.base)),
+        space=shadow.space,
+        written=written,
+        elements=elements,
+    )
 
 
 def _reads(access: Access) -> bool:

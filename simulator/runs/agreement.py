@@ -23,6 +23,9 @@ from simulator.runs.orders import Order, Outcome, Settings, run, undefined_value
 from simulator.runs.sampling import LANES, ORDER_STEPS, REQUESTS, sample
 from simulator.trace import Trace
 
+UNDEFINED = ("partial-warp", "uninitialized-read")
+"""Findings of a read, of which it matters whether the value is used."""
+
 
 def run_all(
     program: Program,
@@ -37,7 +40,7 @@ def run_all(
     The arrays end with the results of the first order.  ``bounded``: of a large grid the split scheduler runs a sample
     of blocks, unless it is the first.
     """
-    twice = settings.check and any(op.kind == "shfl" for op in program.ops())
+    twice = settings.check and _may_be_undefined(program, args)
     outcomes = [run(program, launch, args, orders[0], settings)] if len(orders) == 1 and not twice else []
     disagreements: dict[str, Finding] = {}
     if not outcomes:
@@ -57,7 +60,7 @@ def _run_each(
     before = [array.copy() for array in arrays]
     outcomes: list[Outcome] = []
     bases: dict[Any, tuple[Outcome, list[np.ndarray]]] = {}
-    followed: set[tuple[str, int]] = set()
+    followed: set[tuple[str, str, int]] = set()
     disagreements: dict[str, Finding] = {}
     try:
         for order in orders:
@@ -66,11 +69,11 @@ def _run_each(
                 _part(program, launch, outcomes[0]) if outcomes and bounded and order.schedule == "splits" else None
             )
             outcomes.append(run(program, launch, args, order, settings, blocks))
-            if settings.check and (reads := _partial(outcomes[-1].trace) - followed):
+            if settings.check and (reads := _undefined(outcomes[-1].trace) - followed):
                 followed |= reads
                 _restore(arrays, before)
                 used = undefined_values(program, launch, args, order, settings, blocks)
-                outcomes[-1].trace.findings = (*outcomes[-1].trace.findings, *used)
+                outcomes[-1].trace.findings = _with_uses(outcomes[-1].trace.findings, used)
             if len(outcomes) == 1:
                 settings = _of_the_others(settings, outcomes[0], bounded)
             if blocks not in bases:
@@ -95,11 +98,22 @@ def _of_the_others(settings: Settings, first: Outcome, bounded: bool) -> Setting
     return replace(plain, others_end=others_end, max_steps=most)
 
 
-def _partial(trace: Trace) -> set[tuple[str, int]]:
-    """The shuffles of a run in which a lane read another one that takes no part, by file and line."""
-    return {
-        (finding.sites[0].file, finding.sites[0].line) for finding in trace.findings if finding.kind == "partial-warp"
-    }
+def _may_be_undefined(program: Program, args: Arguments) -> bool:
+    """Can a thread read a value that nobody made?"""
+    return bool(args.written or program.allocs) or any(op.kind == "shfl" for op in program.ops())
+
+
+def _undefined(trace: Trace) -> set[tuple[str, str, int]]:
+    """What in a run read values that nobody made, by kind of finding, file and line."""
+    return {(one.kind, one.sites[0].file, one.sites[0].line) for one in trace.findings if one.kind in UNDEFINED}
+
+
+def _with_uses(findings: Sequence[Finding], used: Sequence[Finding]) -> tuple[Finding, ...]:
+    """The findings of a run, knowing which undefined values are used: no other read of unwritten memory is told."""
+    kept = [one for one in findings if one.kind != "uninitialized-read"]
+    first = next((k for k, one in enumerate(findings) if one.kind == "uninitialized-read"), len(kept))
+    reads = [one for one in used if one.kind == "uninitialized-read"]
+    return (*kept[:first], *reads, *kept[first:], *(one for one in used if one.kind != "uninitialized-read"))
 
 
 def _outputs(program: Program, args: Arguments) -> list[tuple[str, np.ndarray]]:

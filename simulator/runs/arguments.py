@@ -21,6 +21,8 @@ from simulator.errors import Unsupported
 from simulator.program import Program, c_strides
 
 ALIGNMENT = 256
+STORES = ("st", "atom")
+"""Operations that write to memory."""
 
 
 @dataclass(slots=True)
@@ -48,6 +50,19 @@ class Arguments:
         """Write the host copies back to their devices."""
         for device, host in self.devices:
             _write_back(device, host)
+
+    def count_as_written(self, program: Program | None) -> None:
+        """A launch has not written all that it could have: nobody knows the rest, so all of it counts as written.
+
+        None: nobody knows the program, either.
+        """
+        stored = () if program is None else (op.attr.get("name", "") for op in program.ops() if op.kind in STORES)
+        names = {name.partition("@")[0] for name in stored}
+        arrays = dict(self.arrays(program.arguments)) if program is not None else {}
+        known = program is not None and names <= arrays.keys() | {name.partition("@")[0] for name in program.allocs}
+        for array, flags in self.written:
+            if not known or any(array is arrays.get(name) for name in names):
+                flags[...] = True
 
     def fit(self, program: Program) -> None:
         """Give each pointer of the kernel the array that it points to.

@@ -131,7 +131,11 @@ def lower(kernel: Any, args: Sequence[Any]) -> Program:
 def _ready(kernel: Any, args: Sequence[Any]) -> tuple[Program, Arguments]:
     """The program, and its arguments with the arrays that the kernel captures: they may share memory."""
     given = take(args)
-    program = lower(kernel, given.values)
+    try:
+        program = lower(kernel, given.values)
+    except (Fault, Unsupported):
+        given.count_as_written(None)
+        raise
     if program.captured:
         own = getattr(kernel, "captured", None)  # a kernel of the stand-in device knows where its arrays are
         given = take((*args, *(own(array) if own else array for array in program.captured)))

@@ -200,8 +200,10 @@ def execute(
     printout = Printout()
     if settings.prints and prints(program):
         observers = (*observers, printout)
-    if args.written and not any(isinstance(observer, Initialisation) for observer in observers):
-        observers = (*observers, Initialisation())  # it keeps the flags of arrays that came without contents
+    flags = next((observer for observer in observers if isinstance(observer, Initialisation)), None)
+    if args.written and flags is None:
+        flags = Initialisation()  # it keeps the flags of arrays that came without contents
+        observers = (*observers, flags)
     stopped: Fault | None = None
     try:
         launch_on_machine(
@@ -227,8 +229,10 @@ def execute(
     except Fault as fault:
         stopped = fault
     finally:
-        if again is None or not again.wanted(stopped):
-            sys.stdout.write(str(printout))
+        if (text := str(printout)) and (again is None or not again.wanted(stopped)):
+            sys.stdout.write(text)  # only then: a program may have closed it
+    if stopped is not None or (flags is not None and flags.astray):
+        args.count_as_written(program)
     return stopped
 
 
@@ -240,8 +244,13 @@ def undefined_values(
     settings: Settings,
     blocks: tuple[range, ...] | None = None,
 ) -> list[Finding]:
-    """Run once more, following what shuffles read from lanes that take no part; findings where such a value is used."""
+    """Run once more and follow undefined values; findings where one is used.
+
+    Undefined is what shuffles read from lanes that take no part, and in the run that ``records`` what was read of
+    memory that nobody has written, too.
+    """
     definedness = Definedness()
+    observers = (Initialisation(definedness.unwritten),) if settings.records else ()
     quiet = replace(settings, prints=False, progress=None)
-    execute(program, launch, args, order, quiet, shadow=definedness, blocks=blocks)
+    execute(program, launch, args, order, quiet, observers, definedness, blocks)
     return [finding_of(one, program.name, launch, order.replay) for one in definedness.faults()]

@@ -242,6 +242,59 @@ def test_dynamic_shared_arrays_start_at_one_place(way: Way, threads: int) -> Non
         assert not overlaps(kernel, threads, 8 * threads, **way)
 
 
+# -- too few bytes of it, and names ------------------------------------------------------------------------------------
+
+NUMBERS = np.arange(10, dtype=np.int32)
+
+
+@cuda.jit
+def backwards(out, skipped):
+    whole = cuda.shared.array(0, float32)
+    tile = whole[skipped:]
+    t = cuda.threadIdx.x
+    tile[t] = t
+    cuda.syncthreads()
+    out[t] = tile[cuda.blockDim.x - 1 - t]
+
+
+@cuda.jit
+def part_of_it(out, length):
+    tile = cuda.shared.array(0, float32)[:length]
+    t = cuda.threadIdx.x
+    tile[t] = t
+    out[t] = tile[t]
+
+
+def mends_of(kernel: Any, threads: int, nbytes: int, *args: Any) -> set[str]:
+    trace = simulate(kernel, check=True)[1, threads, 0, nbytes](*args)
+    return {one.mend for one in trace.findings if one.kind == "out-of-bounds"}
+
+
+@pytest.mark.parametrize(("threads", "skipped", "asked"), [(64, 0, 128), (40, 3, 100), (7, 0, 0)])
+def test_dynamic_shared_memory_that_is_too_small_names_the_bytes(threads: int, skipped: int, asked: int) -> None:
+    needed = 4 * (threads + skipped)
+    (mend,) = mends_of(backwards, threads, asked, zeros(threads), skipped)
+    assert f"at least {needed} bytes of dynamic shared memory, the launch's fourth number (it is {asked})" in mend
+    assert not mends_of(backwards, threads, needed, zeros(threads), skipped)
+
+
+def test_a_part_of_dynamic_shared_memory_that_ends_before_it_wants_no_more_bytes() -> None:
+    (mend,) = mends_of(part_of_it, 64, 1024, zeros(64), 32)
+    assert mend.startswith("guard the access")
+
+
+@cuda.jit
+def constants(out):
+    table = cuda.const.array_like(NUMBERS)
+    i = cuda.grid(1)
+    out[i] = table[i] + NUMBERS[i]
+
+
+def test_a_constant_array_has_the_name_of_its_variable() -> None:
+    found = {one.array for one in simulate(constants, check=True)[1, 12](zeros(12)).findings}
+    assert "constant" not in found and found & {"table", "NUMBERS"}
+
+
 # -- alignment --------------------------------------------------------------------------------------------------------
 
 

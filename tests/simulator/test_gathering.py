@@ -77,4 +77,4 @@ def test_blocks_are_numbered_as_lanes_come_to_them() -> None:
         back = {outer for outer, inside in flow.loops.items() if head in inside}
         outside = {to for label in body for to in flow.successors[label]} - body - back
         assert flow.sequence[head] == min(flow.sequence[label] for label in body)
-        assert max(flow.sequence[label] for label in body) < min(flow.sequence[label] for label in outside)
+        assert all(flow.sequence[label] > max(flow.sequence[inner] for inner in body) for label in outside)

@@ -306,7 +306,7 @@ def test_shared_local_and_constant_memory(way: Way) -> None:
     found = {(fault.facts["array"].partition("@")[0], fault.places[0].access): fault.facts["count"] for fault in faults}
     loops = int(np.maximum(t % 7 - 4, 0).sum())
     assert found == {
-        ("tile", "st"): 10, ("tile", "ld"): 10, ("constant", "ld"): int((t % 9 > 4).sum()),
+        ("tile", "st"): 10, ("tile", "ld"): 10, ("table", "ld"): int((t % 9 > 4).sum()),
         ("mine", "st"): loops, ("mine", "ld"): int((t % 7 > 4).sum()),
     }  # fmt: skip
 

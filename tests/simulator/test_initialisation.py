@@ -69,10 +69,11 @@ def test_the_message() -> None:
     x, out = np.ones(64, np.float32), np.zeros((1, 64), np.float32)
     trace = simulate(half_a_tile, check=True)[1, 64](x, out)
     (found,) = [one for one in trace.findings if one.kind == "uninitialized-read"]
-    line = f"{__file__}:{line_of(half_a_tile, '= tile[t]')}"
+    line = line_of(half_a_tile, "= tile[t]")
     assert found.message == (
-        f"{line}: thread 32 of block 0 reads tile[32] (shared memory), which nobody has written; "
-        "32 of its 64 elements are written so far (31 more of these lanes do too)"
+        f"{__file__}:{line}: thread 32 of block 0 reads tile[32] (shared memory), which nobody has written; "
+        "32 of its 64 elements are written so far (31 more of these lanes do too); "
+        f"thread 32 stores it to out[0, 32] on line {line}"
     )
     assert (found.severity, found.array, found.element, found.count) == ("error", "tile", (32,), 32)
     assert "cuda.syncthreads()" in found.mend

@@ -1,4 +1,4 @@
-"""What would mend a race: the sentence fits what the two accesses are for."""
+"""What would mend a race: the sentence fits what the two accesses are for, and a kernel mended by its word is clean."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numba import cuda, float32
+from numba import cuda, float32, int32
 
 from simulator import simulate
 from simulator.findings import Finding
+from tests.simulator.running import line_of
 
 
 @cuda.jit
@@ -123,7 +124,8 @@ def test_a_loop_with_a_barrier_does_not_spin() -> None:
 
 def test_a_read_of_a_neighbour_wants_a_barrier_and_no_atomic() -> None:
     mend = race_on("tile", scan_without_barrier, 1, 64, np.ones(64, "f4")).mend
-    assert mend == "put a barrier between the read and the write, or write to another array"
+    branch = f"the branch of line {line_of(scan_without_barrier, 'if t >=')} ended before it and begun again behind it"
+    assert mend == f"put a barrier between the read and the write, with {branch}, or write to another array"
 
 
 @pytest.mark.parametrize("kernel", [histogram, histogram_by_two_names])
@@ -139,6 +141,281 @@ def test_neighbours_of_another_block_want_another_array() -> None:
 
 def test_threads_that_store_to_one_place() -> None:
     assert race_on("out", last_wins, 1, 64, zeros(1, "i4")).mend.startswith("let one thread write it")
+
+
+# -- handed over by an atomic in shared memory ------------------------------------------------------------------------
+
+
+@cuda.jit
+def flag_without_fence(x, out):
+    box = cuda.shared.array(1, float32)
+    flag = cuda.shared.array(1, int32)
+    t = cuda.threadIdx.x
+    if t == 0:
+        flag[0] = 0
+    cuda.syncthreads()
+    if t == 0:
+        box[0] = x[0]
+        cuda.atomic.exch(flag, 0, 1)
+    elif t == 32:
+        while cuda.atomic.add(flag, 0, 0) == 0:
+            pass
+        out[0] = box[0]
+
+
+@cuda.jit
+def flag_with_fence(x, out):
+    box = cuda.shared.array(1, float32)
+    flag = cuda.shared.array(1, int32)
+    t = cuda.threadIdx.x
+    if t == 0:
+        flag[0] = 0
+    cuda.syncthreads()
+    if t == 0:
+        box[0] = x[0]
+        cuda.threadfence_block()
+        cuda.atomic.exch(flag, 0, 1)
+    elif t == 32:
+        while cuda.atomic.add(flag, 0, 0) == 0:
+            pass
+        out[0] = box[0]
+
+
+@cuda.jit
+def lock_without_fence(x, out):
+    box = cuda.shared.array(1, float32)
+    lock = cuda.shared.array(1, int32)
+    t = cuda.threadIdx.x
+    if t == 0:
+        lock[0] = 0
+        box[0] = 0
+    cuda.syncthreads()
+    if t % 32 == 0:
+        while cuda.atomic.cas(lock, 0, 0, 1) != 0:
+            pass
+        box[0] += x[t]
+        cuda.atomic.exch(lock, 0, 0)
+    cuda.syncthreads()
+    if t == 0:
+        out[0] = box[0]
+
+
+@cuda.jit
+def lock_with_fence(x, out):
+    box = cuda.shared.array(1, float32)
+    lock = cuda.shared.array(1, int32)
+    t = cuda.threadIdx.x
+    if t == 0:
+        lock[0] = 0
+        box[0] = 0
+    cuda.syncthreads()
+    if t % 32 == 0:
+        while cuda.atomic.cas(lock, 0, 0, 1) != 0:
+            pass
+        box[0] += x[t]
+        cuda.threadfence_block()
+        cuda.atomic.exch(lock, 0, 0)
+    cuda.syncthreads()
+    if t == 0:
+        out[0] = box[0]
+
+
+@cuda.jit
+def ticket_of_one_thread(x, out):
+    part = cuda.shared.array(64, float32)
+    done = cuda.shared.array(1, int32)
+    t = cuda.threadIdx.x
+    if t == 0:
+        done[0] = 0
+    cuda.syncthreads()
+    part[t] = x[t]
+    if t == 0:
+        if cuda.atomic.add(done, 0, 1) == 0:
+            out[0] = part[63]
+
+
+def clean(kernel: Any, grid: int, block: int, *args: Any) -> None:
+    findings = simulate(kernel, check=True)[grid, block](*args).findings
+    assert not findings, "\n".join(map(str, findings))
+
+
+@pytest.mark.parametrize(
+    ("faulty", "mended", "store", "tells"),
+    [
+        (flag_without_fence, flag_with_fence, "box[0] = x", "atomic.exch"),
+        (lock_without_fence, lock_with_fence, "box[0] +=", "atomic.exch"),
+    ],
+)
+def test_what_an_atomic_in_shared_memory_tells_of_wants_a_fence(
+    faulty: Any, mended: Any, store: str, tells: str
+) -> None:
+    args = np.ones(64, "f4"), zeros(1, "f4")
+    lines = f"after line {line_of(faulty, store)}, before the atomic on line {line_of(faulty, tells)} that tells of it"
+    assert race_on("box", faulty, 1, 64, *args).mend == f"put cuda.threadfence_block() {lines}"
+    clean(mended, 1, 64, *args)
+
+
+def test_an_atomic_that_the_writer_does_not_run_tells_of_nothing() -> None:
+    mend = race_on("part", ticket_of_one_thread, 1, 64, np.ones(64, "f4"), zeros(1, "f4")).mend
+    store, load = (line_of(ticket_of_one_thread, part) for part in ("part[t] =", "= part[63]"))
+    branch = line_of(ticket_of_one_thread, "if t == 0:", 1)
+    assert mend == f"put cuda.syncthreads() between line {store} and line {load}, outside the branch of line {branch}"
+
+
+# -- updates of one element ------------------------------------------------------------------------------------------
+
+
+@cuda.jit
+def greatest(h, x):
+    i = cuda.grid(1)
+    h[x[i] % 4] = max(h[x[i] % 4], x[i])
+
+
+@cuda.jit
+def greatest_by_a_test(h, x):
+    i = cuda.grid(1)
+    k = x[i] % 4
+    if h[k] < x[i]:
+        h[k] = x[i]
+
+
+@cuda.jit
+def greatest_by_an_expression(h, x):
+    i = cuda.grid(1)
+    k = x[i] % 4
+    h[k] = x[i] if x[i] > h[k] else h[k]
+
+
+@cuda.jit
+def greatest_mended(h, x):
+    i = cuda.grid(1)
+    cuda.atomic.max(h, x[i] % 4, x[i])
+
+
+@cuda.jit
+def least(h, x):
+    i = cuda.grid(1)
+    k = x[i] % 4
+    h[k] = min(x[i], h[k])
+
+
+@cuda.jit
+def least_by_a_test(h, x):
+    i = cuda.grid(1)
+    k = x[i] % 4
+    if h[k] <= x[i]:
+        pass
+    else:
+        h[k] = x[i]
+
+
+@cuda.jit
+def least_mended(h, x):
+    i = cuda.grid(1)
+    cuda.atomic.min(h, x[i] % 4, x[i])
+
+
+@cuda.jit
+def first_comes(h, x):
+    i = cuda.grid(1)
+    k = x[i] % 4
+    if h[k] == 0:
+        h[k] = i + 1
+
+
+@cuda.jit
+def first_comes_mended(h, x):
+    i = cuda.grid(1)
+    cuda.atomic.cas(h, x[i] % 4, 0, i + 1)
+
+
+@cuda.jit
+def taken_away(h, x):
+    i = cuda.grid(1)
+    h[x[i] % 4] -= x[i]
+
+
+@cuda.jit
+def taken_away_mended(h, x):
+    i = cuda.grid(1)
+    cuda.atomic.sub(h, x[i] % 4, x[i])
+
+
+@cuda.jit
+def bits(h, x):
+    i = cuda.grid(1)
+    h[x[i] % 4] |= x[i]
+
+
+@cuda.jit
+def bits_mended(h, x):
+    i = cuda.grid(1)
+    cuda.atomic.or_(h, x[i] % 4, x[i])
+
+
+@cuda.jit
+def product(h, x):
+    i = cuda.grid(1)
+    h[x[i] % 4] *= x[i]
+
+
+@cuda.jit
+def product_mended(h, x):
+    i = cuda.grid(1)
+    k = x[i] % 4
+    seen = cuda.atomic.add(h, k, 0)
+    while True:
+        before = seen
+        seen = cuda.atomic.cas(h, k, before, before * x[i])
+        if seen == before:
+            break
+
+
+@cuda.jit
+def bins_in_a_loop(h, x):
+    for i in range(cuda.threadIdx.x, x.size, cuda.blockDim.x):
+        h[x[i] % 4] += 1
+
+
+@cuda.jit
+def bins_in_a_loop_mended(h, x):
+    for i in range(cuda.threadIdx.x, x.size, cuda.blockDim.x):
+        cuda.atomic.add(h, x[i] % 4, 1)
+
+
+UPDATES = [
+    (greatest, greatest_mended, "max"),
+    (greatest_by_a_test, greatest_mended, "max"),
+    (greatest_by_an_expression, greatest_mended, "max"),
+    (least, least_mended, "min"),
+    (least_by_a_test, least_mended, "min"),
+    (first_comes, first_comes_mended, "cas"),
+    (taken_away, taken_away_mended, "sub"),
+    (bits, bits_mended, "or_"),
+    (product, product_mended, "cas in a loop"),
+    (bins_in_a_loop, bins_in_a_loop_mended, "add"),
+]
+
+
+def keys(kernel: Any) -> tuple[Any, ...]:
+    """Elements of four bins, and 60 numbers; one block of a loop, or two blocks."""
+    start = 100 if kernel in (least, least_by_a_test) else 0
+    return np.full(4, start, "i4"), np.arange(60, dtype="i4") * 7 % 23
+
+
+@pytest.mark.parametrize(("faulty", "mended", "atomic"), UPDATES)
+def test_an_update_wants_the_atomic_that_does_the_same(faulty: Any, mended: Any, atomic: str) -> None:
+    grid, block = (1, 20) if faulty is bins_in_a_loop else (2, 30)
+    trace = simulate(faulty, check=True)[grid, block](*keys(faulty))
+    mends = {one.mend for one in trace.findings if one.kind == "race-global"}
+    assert mends == {f"use an atomic such as cuda.atomic.{atomic}, or give each thread an element of its own"}
+    findings = simulate(mended, check=True)[grid, block](*keys(faulty)).findings
+    assert not [one for one in findings if one.kind != "order-dependent" or mended is not first_comes_mended]
+
+
+def test_no_atomic_is_named_that_does_not_exist() -> None:
+    mend = race_on("h", greatest, 2, 30, zeros(4, "i1"), np.arange(60, dtype="i1")).mend
+    assert mend == "give each thread an element of its own: no atomic takes this type"
 
 
 # -- one deadlock a launch -----------------------------------------------------------------------------------------

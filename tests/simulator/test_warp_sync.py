@@ -68,10 +68,10 @@ def test_a_sum_over_lanes_that_do_not_exist() -> None:
     (found,) = findings(sum_of_all, 1, 20, np.ones(20, np.float32), out)
     line, store = (line_of(sum_of_all, text) for text in ("shfl_down", "out[0]"))
     assert found.message == (
-        f"{__file__}:{line}: thread 8 of block 0: shfl_down_sync in warp 0: lane 8 reads from lane 24, which does not "
+        f"{__file__}:{line}: thread 4 of block 0: shfl_down_sync in warp 0: lane 4 reads from lane 20, which does not "
         f"exist (the block has 20 threads); the value is undefined, and thread 0 stores it to out[0] on line {store}"
     )
-    assert (found.kind, found.severity, found.lines, found.threads) == ("warp-sync", "error", (line, store), (8, 0))
+    assert (found.kind, found.severity, found.lines, found.threads) == ("warp-sync", "error", (line, store), (4, 0))
 
 
 @pytest.mark.parametrize("threads", [1, 20, 31, 32])

@@ -2,8 +2,10 @@
 
 ``detector`` is the observer.  ``happens`` knows what orders two accesses (``releases``: through atomics); a
 ``footprint`` remembers who accessed each cell of an allocation last, ``touches`` says which cells an access touches and
-``stores`` which bytes it puts there; ``pairs`` gathers what races into one fault per pair of source lines, and
-``roles`` tells what the two accesses are for.
+``stores`` which bytes it puts there; ``pairs`` gathers what races into one fault per pair of source lines.
+
+``mends`` says what would mend a pair: ``roles`` and ``updates`` tell what the two accesses are for, ``places`` where a
+barrier can stand, ``varying`` which branches are in its way, and ``lockstep`` in which rounds of a loop the two ran.
 """
 
 from simulator.observers.races.detector import Races

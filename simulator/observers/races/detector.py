@@ -64,6 +64,7 @@ class Races(Verdict):
         self._pairs.launch(program, self._padded)
 
     def finish(self) -> None:
+        self._pairs.finish()
         self._known, self._global, self._shared, self._group = {}, {}, {}, None
 
     def _enter(self, group: Group) -> None:
@@ -126,7 +127,10 @@ class Races(Verdict):
 
     def access(self, split: Split, access: Access, allocation: Allocation, address: Any) -> None:
         kind = access.kind
-        if kind == "st" or allocation.space not in SPACES:
+        if allocation.space not in SPACES:
+            return
+        self._pairs.ran(split, access, address)
+        if kind == "st":
             return
         footprint = self._footprint(split, allocation)
         if kind == "atom":
@@ -279,7 +283,7 @@ class Races(Verdict):
         differ = stored.bytes_at(losers >> SHIFT, first, size) != stored.bytes_at(winners >> SHIFT, first, size)
         wrong = differ.any(1)
         if wrong.any():
-            self._pairs.add(footprint, winners[wrong], losers[wrong], cells[wrong])
+            self._pairs.add(footprint, winners[wrong], losers[wrong], cells[wrong], at_once=True)
 
 
 def _first_threads(split: Split, padded: int) -> np.ndarray:

@@ -7,7 +7,6 @@ whichever of them ran first, so that all orders of execution tell the same pair.
 
 from __future__ import annotations
 
-from bisect import bisect
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +17,8 @@ from simulator.machine.memory import Access
 from simulator.observers.lost import Astray
 from simulator.observers.races.footprints import Footprint
 from simulator.observers.races.happens import EVENT, SHIFT, Events
-from simulator.observers.races.roles import one_element, spins
+from simulator.observers.races.lockstep import ALL, WITHIN, LockStep
+from simulator.observers.races.mends import mend_facts
 from simulator.program import Op, Program
 
 RELATIONS = ("warp", "block", "grid")
@@ -27,7 +27,8 @@ RELATIONS = ("warp", "block", "grid")
 
 @dataclass(slots=True)
 class _Pair:
-    """The first racing pair of two lines: where, and what is told of it; ``count`` of cells, the furthest relation."""
+    """The first racing pair of two lines: where, and what is told of it; ``count`` of cells, the furthest relation,
+    and in which ``rounds`` of a loop the two raced (see ``lockstep``)."""
 
     space: str
     places: tuple[Place, Place]
@@ -35,6 +36,7 @@ class _Pair:
     facts: dict[str, Any]
     relation: int
     count: int
+    rounds: int = 0
 
 
 class Pairs:
@@ -47,20 +49,29 @@ class Pairs:
         self._padded = 32
         self._found: dict[tuple[Any, ...], _Pair] = {}
         self._numbers: dict[tuple[Any, str], int] = {}
-        self._barriers: list[int] = []
+        self._lockstep = LockStep()
+        self.ran = self._lockstep.ran
         self._atomics = False
 
     def launch(self, program: Program, padded: int) -> None:
         """A launch of this program begins."""
         self._program, self._padded = program, padded
+        self._lockstep.launch(program, padded)
         for number, op in enumerate(program.ops()):
             self._numbers.setdefault((op.pos, op.kind), number)
             self._atomics |= op.kind == "atom"
-            if op.kind == "bar":
-                self._barriers.append(number)
 
-    def add(self, footprint: Footprint, marks: np.ndarray, later: np.ndarray, cells: np.ndarray) -> None:
-        """Threads and events of ``marks`` race with those of ``later``, all of one event, at ``cells``, all (n,)."""
+    def finish(self) -> None:
+        """The launch is over."""
+        self._lockstep.finish()
+
+    def add(
+        self, footprint: Footprint, marks: np.ndarray, later: np.ndarray, cells: np.ndarray, at_once: bool = False
+    ) -> None:
+        """Threads and events of ``marks`` race with those of ``later``, all of one event, at ``cells``, all (n,).
+
+        ``at_once``: they are lanes of one store.
+        """
         astray = self._astray.among(np.stack((marks, later)) >> SHIFT)
         if astray is not None:
             right = ~astray.any(0)
@@ -80,6 +91,10 @@ class Pairs:
             known = self._found.setdefault(key, pair)
             known.relation = max(known.relation, relation)
             known.count += len(here)
+            if at_once:
+                known.rounds |= WITHIN
+            elif known.rounds != ALL:
+                known.rounds |= self._rounds(footprint, old, new, marks[here] >> SHIFT, threads[here], cells[here])
 
     def faults(self) -> list[Fault]:
         """The pairs as facts for the catalogue."""
@@ -88,24 +103,21 @@ class Pairs:
                 f"race-{pair.space}",
                 pair.places,
                 **pair.facts,
-                **self._roles(*pair.ops),
+                **mend_facts(self._program, *pair.ops, RELATIONS[pair.relation], pair.rounds),
                 relation=RELATIONS[pair.relation],
                 count=pair.count,
             )
             for pair in self._found.values()
+            if self._program is not None
         ]
 
-    def _roles(self, one: Op, two: Op) -> dict[str, bool]:
-        """``spins``: a load waits for the other; ``update``: each thread stores to the element that it has loaded."""
-        assert self._program is not None
-        load, store = (one, two) if one.kind == "ld" else (two, one)
-        if load.kind != "ld":
-            return {"spins": False, "update": False}
-        copies = [op for op in self._program.ops() if op.kind == "ld" and op.pos == load.pos]  # of a loop's test
-        return {
-            "spins": any(spins(self._program, op) for op in copies),
-            "update": store.kind == "st" and one_element(self._program, load, store),
-        }
+    def _rounds(
+        self, footprint: Footprint, old: Access, new: Access, before: np.ndarray, after: np.ndarray, cells: np.ndarray
+    ) -> int:
+        near = before // self._padded == after // self._padded
+        if not near.any():
+            return 0
+        return self._lockstep.rounds(footprint, old, before[near], new.op, cells[near])
 
     def _relations(self, one: np.ndarray, two: np.ndarray) -> np.ndarray:
         return np.where(one // self._padded != two // self._padded, 2, np.where(one >> 5 != two >> 5, 1, 0))
@@ -124,14 +136,11 @@ class Pairs:
             ops.reverse()
         name = new.name if one > two else old.name  # of two names of one memory, that of the first site
         view = allocation.view(name)
-        low, high = sorted((one, two))
-        between = bisect(self._barriers, low) != bisect(self._barriers, high)
         facts = {
             "array": view.name,
             "at": tuple(int(k) for k in view.index(address - allocation.base)),
             "element": allocation.describe(address, name),
             "atomics": self._atomics and allocation.space == "global",
-            "again": between,  # what is missing is a barrier at the end of a loop
         }
         return _Pair(allocation.space, (places[0], places[1]), (ops[0], ops[1]), facts, 0, 0)
 

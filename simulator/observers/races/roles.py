@@ -1,15 +1,18 @@
-"""What a racing access is for, as the program alone tells: does a load spin, do a load and a store update one element?
+"""What a racing access is for, as the program alone tells: does a load spin, does an atomic tell of a store?
 
 Rules of this file: it looks at operations and blocks, at no run.  A wrong guess costs a mend, never a finding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from simulator.kinds import MEMORY, SYNC
 from simulator.machine.flow import flow_of
-from simulator.program import Op, Program
+from simulator.observers.races.places import leads, spot
+from simulator.observers.races.updates import Definitions, behind, defined, definitions
+from simulator.observers.races.varying import varying
+from simulator.program import Const, Op, Program
 
 
 def spins(program: Program, load: Op) -> bool:
@@ -18,17 +21,50 @@ def spins(program: Program, load: Op) -> bool:
         ops = [op for label in body for op in program.blocks[label].ops]
         if load not in ops or any(op.kind == "bar" for op in ops):
             continue
-        defined = _definitions(ops)
-        steers = load in _behind(condition, defined)
-        if steers and _stays(load.src[0], defined):
+        inside = definitions(ops)
+        if load in behind(condition, inside) and _stays(load.src[0], inside):
             return True
     return False
 
 
-def one_element(program: Program, load: Op, store: Op) -> bool:
-    """Is the address that is stored to computed as the one that is loaded from: ``x[i] += 1``, not ``x[i] += x[j]``?"""
-    defined = _definitions(program.ops())
-    return _alike(load.src[0], store.src[0], defined)
+def waits(program: Program) -> bool:
+    """Does some thread wait in a loop for what another one stores?  It is worked out once."""
+    found: bool | None = program.derived.get("waits")
+    if found is None:
+        loads = (op for op in program.ops() if op.kind in ("ld", "atom"))
+        found = program.derived["waits"] = any(spins(program, op) for op in loads)
+    return found
+
+
+def told_by(program: Program, before: Op, after: Op) -> Op | None:
+    """The atomic by which the thread of ``before`` tells that of ``after`` to go on, if no fence lies ahead of it.
+
+    ``after`` comes behind a branch on what an atomic found in the same array.
+    """
+    flow, start, end = flow_of(program), spot(program, before), spot(program, after)
+    heard: set[str] = set()
+    for label in flow.dominators[end[0]] - {end[0]}:
+        term = program.blocks[label].term
+        if term is not None and term.cond is not None:
+            sources = behind(term.cond, defined(program), MEMORY)
+            heard |= {op.attr["name"] for op in sources if op.kind == "atom"}
+    if not heard:
+        return None
+    parting = varying(program, "block")
+    mine = parting.intersection(flow.controlling(start[0]))
+    for op in program.ops():
+        if op.kind != "atom" or op.attr["name"] not in heard or _only_reads(program, op):
+            continue
+        at = spot(program, op)
+        if parting.intersection(flow.controlling(at[0])) <= mine and leads(program, start, at, ("bar", "fence")):
+            return op
+    return None
+
+
+def _only_reads(program: Program, atomic: Op) -> bool:
+    """Does it leave what it finds: ``cuda.atomic.add(flag, 0, 0)``?"""
+    operand = program.slots[atomic.src[1]].init
+    return atomic.attr["op"] in ("add", "sub", "or", "xor") and isinstance(operand, Const) and not operand.value
 
 
 def _exits(program: Program) -> Iterator[tuple[frozenset[str], int]]:
@@ -40,56 +76,11 @@ def _exits(program: Program) -> Iterator[tuple[frozenset[str], int]]:
                 yield body, term.cond
 
 
-def _definitions(ops: Iterable[Op]) -> dict[int, list[Op]]:
-    """Who writes each slot."""
-    found: dict[int, list[Op]] = {}
-    for op in ops:
-        for slot in op.dst:
-            found.setdefault(slot, []).append(op)
-    return found
-
-
-def _behind(slot: int, defined: dict[int, list[Op]]) -> set[Op]:
-    """All operations that a value is computed from."""
-    seen: set[Op] = set()
-    todo = list(defined.get(slot, ()))
-    while todo:
-        op = todo.pop()
-        if op not in seen:
-            seen.add(op)
-            todo += [other for source in op.src for other in defined.get(source, ())]
-    return seen
-
-
-def _stays(slot: int, defined: dict[int, list[Op]]) -> bool:
+def _stays(slot: int, inside: Definitions) -> bool:
     """Is a value the same whenever the loop comes round: from nothing that the loop counts, loads or receives?"""
-    behind = _behind(slot, defined)
-    known = {op for ops in defined.values() for op in ops}
+    sources = behind(slot, inside)
+    known = {op for ops in inside.values() for op in ops}
     return not any(
-        op.kind in MEMORY | SYNC or op in {b for source in op.src for b in _behind(source, defined)}
-        for op in behind & known
+        op.kind in MEMORY | SYNC or op in {b for source in op.src for b in behind(source, inside)}
+        for op in sources & known
     )
-
-
-def _alike(one: int, other: int, defined: dict[int, list[Op]]) -> bool:
-    """Are two values computed the same way from the same slots?"""
-    a, b = defined.get(one, []), defined.get(other, [])
-    if one == other:
-        return len(a) < 2  # else it may have changed in between
-    if len(a) != 1 or len(b) != 1:
-        return False
-    this, that = a[0], b[0]
-    if (this.kind, this.dtype, this.attr) != (that.kind, that.dtype, that.attr) or this.kind in MEMORY | SYNC:
-        return False
-    return len(this.src) == len(that.src) and all(
-        _alike(x, y, defined) for x, y in zip(this.src, that.src, strict=True)
-    )
-
-
-def waits(program: Program) -> bool:
-    """Does some thread wait in a loop for what another one stores?  It is worked out once."""
-    found: bool | None = program.derived.get("waits")
-    if found is None:
-        loads = (op for op in program.ops() if op.kind in ("ld", "atom"))
-        found = program.derived["waits"] = any(spins(program, op) for op in loads)
-    return found
