@@ -10,8 +10,8 @@ from typing import Any
 from simulator.catalogue.words import Said, Tell, Words
 from simulator.findings import Finding, Site
 from simulator.machine.faults import Fault, Place
-from simulator.observers.races.places import Gap
-from simulator.observers.races.updates import LOOP, NONE
+from simulator.observers.races.mends.places import Gap
+from simulator.observers.races.mends.updates import LOOP, NONE
 
 VERBS = {"ld": ("reads", ""), "st": ("writes", ""), "atom": ("updates", " by an atomic")}
 

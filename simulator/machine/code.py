@@ -47,7 +47,8 @@ class Style:
     """What the generated code must allow: cuts at memory operations, watched variables, a shadow of every value, an
     observer that is told of every segment, one that is told where indices lose bits.
 
-    ``quiet`` are arrays that nobody stores to: their loads need no cut, for no order of execution shows in them.
+    ``quiet`` are arrays that nobody stores to: their loads need no cut, for no order of execution shows in them.  None
+    shows in local memory either.
     """
 
     fine: bool = False
@@ -146,8 +147,11 @@ class Code:
         """Must a segment end before this operation?"""
         if op.kind in SYNC:
             return True
-        quiet = op.kind == "ld" and op.attr.get("name") in self.style.quiet
-        return self.style.fine and op.kind in MEMORY and not quiet
+        if not self.style.fine or op.kind not in MEMORY:
+            return False
+        name = op.attr.get("name", "")
+        alloc = self.program.allocs.get(name)
+        return not ((op.kind == "ld" and name in self.style.quiet) or (alloc is not None and alloc.space == "local"))
 
     def _segment(self, label: str, first: int, last: int) -> Segment:
         ops = self.program.blocks[label].ops[first:last]

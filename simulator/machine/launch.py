@@ -68,6 +68,7 @@ def launch(
     lanes: int = LANES,
     blocks: Sequence[range] | None = None,
     together: bool = False,
+    uncut: bool = False,
 ) -> None:
     """Run ``program``; arrays in ``args`` are updated in place.
 
@@ -77,7 +78,8 @@ def launch(
     tells observers instead of raising (see ``simulator.machine.going_on``).
     ``step_budget=None`` lets a kernel run for ever.  ``progress(done, all)`` is called with numbers of blocks as groups
     of blocks finish.  ``blocks`` are the parts of the grid that run, None for all of it.  ``together``: all blocks
-    are alive at once, as where they meet at a barrier of the grid.  Raises ``Fault``.
+    are alive at once, as where they meet at a barrier of the grid.  ``uncut``: threads are known to touch nothing that
+    others touch unordered, so that splits need no turns but where they wait.  Raises ``Fault``.
     """
     check_limits(program, grid, block, dynamic_shared)
     memory = Memory()
@@ -87,7 +89,7 @@ def launch(
     run.budget = sys.maxsize if step_budget is None else step_budget
     run.progress = progress
     run.parts = [range(run.geometry.blocks)] if blocks is None else blocks
-    run.together = together
+    run.together, run.uncut = together, uncut
     try:
         for observer in hooks.observers:
             observer.launch(program, grid, block, memory)
@@ -138,7 +140,7 @@ class _Run:
         self.progress: Progress | None = None
         self.parts: Sequence[range] = ()
         self.everybody = grid_barrier(program) is not None
-        self.together = False
+        self.together = self.uncut = False
 
     def _style(self, fine: bool) -> Style:
         return Style(
@@ -215,7 +217,7 @@ class _Run:
 
     def splits(self, order: str, seed: int) -> None:
         """A few blocks at a time by independent thread scheduling."""
-        code = borrow(self.program, self._style(fine=True))
+        code = borrow(self.program, self._style(fine=not self.uncut))
         for group in self._groups(code, resident(self.geometry.padded)):
             Splits(group, Pick(order, seed + (group.first_block << 32))).run()
             self._close(group)

@@ -18,14 +18,16 @@ from simulator.observers.races import Races
 from simulator.observers.uncalled import Uncalled
 from simulator.observers.verdict import Verdict
 
-EVERY: tuple[type[Verdict], ...] = (Lost, Races)
+EVERY: tuple[type[Verdict], ...] = (Lost,)
 """Attached to every run, in whatever order: keep it cheap."""
+UNORDERED: tuple[type[Verdict], ...] = (Races,)
+"""Attached until a run has told that everything is ordered: then it is so in every order."""
 FIRST: tuple[type[Verdict], ...] = (
     Initialisation, Overlap, NegativeIndices, Barriers, Doubles, Uncalled, Overflows, Outputs,
 )  # fmt: skip
 """Attached to the first run of a check alone: what the program or one run of it tells."""
 
 
-def verdicts(first: bool) -> list[Verdict]:
-    """New verdicts for one run of a check, its first or not."""
-    return [make() for make in (*EVERY, *(FIRST if first else ()))]
+def verdicts(first: bool, ordered: bool = False) -> list[Verdict]:
+    """New verdicts for one run of a check, its first or not; ``ordered``: threads are known to race in no order."""
+    return [make() for make in (*EVERY, *(() if ordered else UNORDERED), *(FIRST if first else ()))]

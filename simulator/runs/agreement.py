@@ -23,6 +23,8 @@ from simulator.runs.orders import Order, Outcome, Settings, run, undefined_value
 from simulator.runs.sampling import LANES, ORDER_STEPS, REQUESTS, sample
 from simulator.trace import Trace
 
+UNORDERED = ("race-shared", "race-global", "warp-sync", "partial-warp")
+"""Findings of which what threads see may hang on the order of execution."""
 UNDEFINED = ("partial-warp", "uninitialized-read")
 """Findings of a read, of which it matters whether the value is used."""
 
@@ -75,7 +77,7 @@ def _run_each(
                 used = undefined_values(program, launch, args, order, settings, blocks)
                 outcomes[-1].trace.findings = _with_uses(outcomes[-1].trace.findings, used)
             if len(outcomes) == 1:
-                settings = _of_the_others(settings, outcomes[0], bounded)
+                settings = _of_the_others(program, settings, outcomes[0], bounded)
             if blocks not in bases:
                 bases[blocks] = outcomes[-1], [array.copy() for array in arrays]
             else:
@@ -88,14 +90,24 @@ def _run_each(
     return outcomes, disagreements
 
 
-def _of_the_others(settings: Settings, first: Outcome, bounded: bool) -> Settings:
+def _of_the_others(program: Program, settings: Settings, first: Outcome, bounded: bool) -> Settings:
     """What the orders after the first record, and for how long they run."""
     others_end = settings.check and first.fault is None
     most = settings.max_steps
     if others_end and bounded:
         most = ORDER_STEPS if most is None else min(most, ORDER_STEPS)
     plain = replace(settings, lineage=False, operations=False, prints=False, watch=(), records=not settings.check)
-    return replace(plain, others_end=others_end, max_steps=most)
+    return replace(plain, others_end=others_end, max_steps=most, ordered=others_end and _is_ordered(program, first))
+
+
+def _is_ordered(program: Program, first: Outcome) -> bool:
+    """Did a run find all that threads do to each other's data ordered, and by nothing that hangs on who comes first?
+
+    Then threads see the same in every order, whenever they get their turns (data-race freedom; Adve and Hill 1990).
+    """
+    chance = any(op.kind in ("atom", "activemask") for op in program.ops())
+    unordered = any(one.kind in UNORDERED for one in first.trace.findings)
+    return not (chance or unordered or first.lost)
 
 
 def _may_be_undefined(program: Program, args: Arguments) -> bool:

@@ -82,7 +82,8 @@ class Settings:
     """What a run records, and how it computes; ``check`` attaches verdicts, without ``records`` nothing is logged.
 
     ``others_end``: another order has run to the end, so one that spends its budget of steps is cut short, and no
-    deadlock.  ``together``: all blocks are alive at once.
+    deadlock.  ``together``: all blocks are alive at once.  ``ordered``: another order has
+    told that threads see the same in every one, so they get turns only where they wait, and nobody looks for races.
     """
 
     keep: tuple[int, ...] | None = None
@@ -98,6 +99,7 @@ class Settings:
     records: bool = True
     others_end: bool = False
     together: bool = False
+    ordered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +160,7 @@ def _run(
     steps, traffic, traps = Steps(settings.keep, settings.max_events, settings.watch), Traffic(), Traps()
     lineage = Lineage() if settings.lineage else None
     operations = Operations() if settings.operations else None
-    judges = verdicts(settings.records) if settings.check else []
+    judges = verdicts(settings.records, settings.ordered) if settings.check else []
     records: list[Observer] = [steps, traffic] if settings.records else []
     records += [operations] if operations is not None else []
     fault = execute(program, launch, args, order, settings, (*records, traps, *judges), lineage, blocks, again)
@@ -225,6 +227,7 @@ def execute(
             step_budget=settings.max_steps,
             blocks=blocks,
             together=settings.together,
+            uncut=settings.ordered,
         )
     except Fault as fault:
         stopped = fault

@@ -15,7 +15,7 @@ from simulator.findings import Launch
 from simulator.machine.faults import Fault
 from simulator.machine.launch import resident
 from simulator.machine.limits import THREADS_TOGETHER
-from simulator.observers.races.roles import waits
+from simulator.observers.races.mends.roles import waits
 from simulator.program import Program
 from simulator.runs.arguments import Arguments
 

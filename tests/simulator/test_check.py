@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numba import cuda, float32, int32
 
+import simulator.runs.orders
 import simulator.runs.sampling
 from simulator import SimulationError, simulate
 from simulator.machine.order import Pick
@@ -44,6 +45,45 @@ def test_a_check_runs_waves_and_four_orders_of_splits() -> None:
 def test_without_a_check_one_order_runs_and_no_race_is_looked_for() -> None:
     trace = simulate(missing_barrier)[1, 64](np.arange(64, dtype="f4"), zeros(64, "f4"))
     assert trace.orders == ("waves",) and not trace.findings
+
+
+@cuda.jit
+def summed_in_turn(x, out):
+    tile = cuda.shared.array(64, float32)
+    t = cuda.threadIdx.x
+    tile[t] = x[cuda.grid(1)]
+    cuda.syncthreads()
+    if t == 0:
+        for k in range(1, 64):
+            tile[0] += tile[k]
+        out[cuda.blockIdx.x] = tile[0]
+
+
+@cuda.jit
+def summed_by_atomics(x, out):
+    cuda.atomic.add(out, cuda.blockIdx.x, x[cuda.grid(1)])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "ordered"), [(summed_in_turn, True), (missing_barrier, False), (summed_by_atomics, False)]
+)
+def test_once_all_is_ordered_the_other_orders_look_for_no_races(
+    kernel: Any, ordered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[bool] = []
+    real = simulator.runs.orders.verdicts
+
+    def note(first: bool, ordered: bool) -> Any:
+        looked.append(not ordered)
+        return real(first, ordered)
+
+    monkeypatch.setattr(simulator.runs.orders, "verdicts", note)
+    out = zeros(128, "f4")
+    trace = checked(kernel, 2, 64, np.ones(128, "f4"), out)
+    assert looked == [True, *[not ordered] * 4]
+    assert bool(errors(trace)) == (kernel is missing_barrier)
+    if kernel is not missing_barrier:
+        assert out[:2].tolist() == [64, 64]
 
 
 def test_orders_may_be_chosen() -> None:

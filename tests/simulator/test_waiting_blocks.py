@@ -8,8 +8,8 @@ from numba import cuda
 
 from simulator import SimulationError, device, simulate
 from simulator.frontend import lower_kernel
-from simulator.observers.races import roles
-from simulator.observers.races.roles import waits
+from simulator.observers.races.mends import roles
+from simulator.observers.races.mends.roles import waits
 from simulator.runs import agreement, together
 from tests.simulator.running import zeros
 from tests.simulator.waiting import grid_barrier, look_back

@@ -4,8 +4,7 @@
 ``footprint`` remembers who accessed each cell of an allocation last, ``touches`` says which cells an access touches and
 ``stores`` which bytes it puts there; ``pairs`` gathers what races into one fault per pair of source lines.
 
-``mends`` says what would mend a pair: ``roles`` and ``updates`` tell what the two accesses are for, ``places`` where a
-barrier can stand, ``varying`` which branches are in its way, and ``lockstep`` in which rounds of a loop the two ran.
+``mends`` says what would mend a pair.
 """
 
 from simulator.observers.races.detector import Races

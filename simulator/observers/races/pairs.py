@@ -17,8 +17,8 @@ from simulator.machine.memory import Access
 from simulator.observers.lost import Astray
 from simulator.observers.races.footprints import Footprint
 from simulator.observers.races.happens import EVENT, SHIFT, Events
-from simulator.observers.races.lockstep import ALL, WITHIN, LockStep
-from simulator.observers.races.mends import mend_facts
+from simulator.observers.races.mends.facts import mend_facts
+from simulator.observers.races.mends.lockstep import ALL, WITHIN, LockStep
 from simulator.program import Op, Program
 
 RELATIONS = ("warp", "block", "grid")

@@ -15,7 +15,7 @@ from simulator.machine.memory import Access
 from simulator.machine.split import Split
 from simulator.machine.values import Lanes, expand
 from simulator.observers.races.footprints import Footprint
-from simulator.observers.races.places import common_loops, leads, spot
+from simulator.observers.races.mends.places import common_loops, leads, spot
 from simulator.program import Op, Program
 
 WITHIN, AGAIN, LATER = 1, 2, 4

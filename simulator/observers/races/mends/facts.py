@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from simulator.observers.races.lockstep import AGAIN, LATER, WITHIN
-from simulator.observers.races.places import Gap, Order, at_the_end, between, order
-from simulator.observers.races.roles import spins, told_by
-from simulator.observers.races.updates import found_by_data, mixes, update
+from simulator.observers.races.mends.lockstep import AGAIN, LATER, WITHIN
+from simulator.observers.races.mends.places import Gap, Order, at_the_end, between, order
+from simulator.observers.races.mends.roles import spins, told_by
+from simulator.observers.races.mends.updates import found_by_data, mixes, update
 from simulator.program import Op, Program
 
 

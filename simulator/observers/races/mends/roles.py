@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from simulator.kinds import MEMORY, SYNC
 from simulator.machine.flow import flow_of
-from simulator.observers.races.places import leads, spot
-from simulator.observers.races.updates import Definitions, behind, defined, definitions
-from simulator.observers.races.varying import varying
+from simulator.observers.races.mends.places import leads, spot
+from simulator.observers.races.mends.updates import Definitions, behind, defined, definitions
+from simulator.observers.races.mends.varying import varying
 from simulator.program import Const, Op, Program
 
 

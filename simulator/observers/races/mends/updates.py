@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from simulator.kinds import MEMORY, SYNC
 from simulator.machine.flow import flow_of
-from simulator.observers.races.places import Spot, leads, spot
+from simulator.observers.races.mends.places import Spot, leads, spot
 from simulator.program import Op, Program
 
 Definitions = dict[int, list[Op]]

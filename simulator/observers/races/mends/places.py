@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from simulator.kinds import MEMORY, SYNC
 from simulator.machine.flow import Flow, flow_of
-from simulator.observers.races.varying import varying
+from simulator.observers.races.mends.varying import varying
 from simulator.program import Op, Program
 
 Spot = tuple[str, int]
