@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator.machine.addresses import place, positions, report_part, resolve, several, strides
+from simulator.machine.addresses import in_turn, place, positions, resolve, several, strides
 from simulator.machine.faults import Fault
 from simulator.machine.going_on import go_on, only
 from simulator.machine.memory import Access, Allocation
@@ -98,13 +98,9 @@ def load_many(split: Split, address: Value, access: Access) -> tuple[Value, ...]
 def _load_parts(
     split: Split, address: Value, access: Access, allocations: list[tuple[Allocation, np.ndarray]], report: bool = True
 ) -> np.ndarray:
-    lanes = split.expand(address, "i8")
-    result = np.zeros(lanes.shape, access.numpy)
-    for found, mask in allocations:
-        safe = np.where(mask, lanes, lanes[mask][0])
-        if report:
-            report_part(split, safe, access, found, mask)
-        result = np.where(mask, array_of(read(split, safe, access, found, access.dtype), access.dtype), result)
+    result = np.zeros((split.lanes.nb, split.lanes.P), access.numpy)
+    for found, mask, inside in in_turn(split, address, access, allocations, report):
+        result = np.where(mask, array_of(read(split, inside, access, found, access.dtype), access.dtype), result)
     return result
 
 
@@ -150,12 +146,9 @@ def store(split: Split, address: Value, access: Access, *values: Value) -> None:
         return
     try:
         if type(address) is np.ndarray and (allocations := several(split, address, access)) is not None:
-            lanes = split.expand(address, "i8")
-            for found, mask in allocations:
-                safe = np.where(mask, lanes, lanes[mask][0])
-                report_part(split, safe, access, found, mask)
+            for found, mask, inside in in_turn(split, address, access, allocations):
                 with only(split, mask):
-                    _write_all(split, safe, access, found, values)
+                    _write_all(split, inside, access, found, values)
             return
         found, address = resolve(split, address, access)
     except Fault as fault:

@@ -6,6 +6,7 @@ bytes outside every allocation, an address that is not aligned.  (An index outsi
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
 import numpy as np
@@ -144,11 +145,20 @@ def several(split: Split, address: np.ndarray, access: Access) -> list[tuple[All
     return parts
 
 
-def report_part(split: Split, address: np.ndarray, access: Access, found: Allocation, mask: np.ndarray) -> None:
-    """Tell the observers of the lanes that touch one of ``several`` allocations."""
-    if split.group.on_access is not None:
-        with only(split, mask):
-            split.group.on_access(split, access, found, address)
+def in_turn(
+    split: Split, address: Value, access: Access, parts: Iterable[tuple[Allocation, np.ndarray]], report: bool = True
+) -> Iterator[tuple[Allocation, np.ndarray, np.ndarray]]:
+    """For each of ``several`` allocations: it, the lanes that touch it, and addresses inside it for every lane.
+
+    Observers are told of each, unless ``report`` is False.
+    """
+    lanes = split.expand(address, "i8")
+    for found, mask in parts:
+        inside = np.where(mask, lanes, lanes[mask][0])
+        if report and split.group.on_access is not None:
+            with only(split, mask):
+                split.group.on_access(split, access, found, inside)
+        yield found, mask, inside
 
 
 def check_alignment(split: Split, address: Value, access: Access, found: Allocation) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator.machine.addresses import place, positions, report_part, resolve, several
+from simulator.machine.addresses import in_turn, place, positions, resolve, several
 from simulator.machine.faults import Fault
 from simulator.machine.going_on import go_on, only
 from simulator.machine.memory import Access, Allocation
@@ -35,13 +35,10 @@ def _atomic_parts(
     operands: tuple[Value, ...],
 ) -> Value:
     """Lanes that touch several allocations: those of each in turn, for lanes meet in one allocation only."""
-    lanes = split.expand(address, "i8")
-    result = np.zeros(lanes.shape, access.numpy)
-    for found, mask in allocations:
-        safe = np.where(mask, lanes, lanes[mask][0])
-        report_part(split, safe, access, found, mask)
+    result = np.zeros((split.lanes.nb, split.lanes.P), access.numpy)
+    for found, mask, inside in in_turn(split, address, access, allocations):
         with only(split, mask):
-            old = _update(split, safe, access, found, wanted, operands)
+            old = _update(split, inside, access, found, wanted, operands)
         if wanted:
             result[mask] = old[mask]
     return result if wanted else None

@@ -18,11 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from simulator.errors import Unsupported
+from simulator.log import WRITES
 from simulator.program import Program, c_strides
 
 ALIGNMENT = 256
-STORES = ("st", "atom")
-"""Operations that write to memory."""
 
 
 @dataclass(slots=True)
@@ -56,7 +55,7 @@ class Arguments:
 
         None: nobody knows the program, either.
         """
-        stored = () if program is None else (op.attr.get("name", "") for op in program.ops() if op.kind in STORES)
+        stored = () if program is None else (op.attr.get("name", "") for op in program.ops() if op.kind in WRITES)
         names = {name.partition("@")[0] for name in stored}
         arrays = dict(self.arrays(program.arguments)) if program is not None else {}
         known = program is not None and names <= arrays.keys() | {name.partition("@")[0] for name in program.allocs}

@@ -82,8 +82,8 @@ class Settings:
     """What a run records, and how it computes; ``check`` attaches verdicts, without ``records`` nothing is logged.
 
     ``others_end``: another order has run to the end, so one that spends its budget of steps is cut short, and no
-    deadlock.  ``together``: all blocks are alive at once.  ``ordered``: another order has
-    told that threads see the same in every one, so they get turns only where they wait, and nobody looks for races.
+    deadlock.  ``together``: all blocks are alive at once.  ``ordered``: another order has told that threads see the
+    same in every one, so they get turns only where they wait, and nobody looks for races.
     """
 
     keep: tuple[int, ...] | None = None
